@@ -128,7 +128,9 @@ impl Moment {
         }
         collect.data(&self.files, scratch)?;
         for top in tops(home)? {
-            let is_later = LAST.iter().any(|name| Path::new(name) == top) || top == Path::new("data");
+            // The database in the archive is a file, wherever that of the home is.
+            let is_other = top == Path::new("data") || home.root().join(&top) == home.store_location();
+            let is_later = is_other || LAST.iter().any(|name| Path::new(name) == top);
             if !is_later && !self.files.contains_key(&top) {
                 collect.tree(&top)?;
             }
@@ -146,17 +148,21 @@ impl Moment {
             return Err(BackupError::Restless { what: format!("{} was removed", path.display()) });
         }
         let taken: HashSet<&[u8]> = writer.entries().iter().map(|entry| entry.path.0.as_slice()).collect();
-        for (agent, file) in self.facts.iter().flat_map(|facts| &facts.transcripts) {
-            let path = format!("agents/{agent}/sessions/{file}.jsonl");
-            if taken.contains(path.as_bytes()) {
-                continue;
-            }
-            // A session that has had no turn yet has no transcript. One that is not in the database any more was deleted.
-            if !snapshot::has_transcript(home, agent, file)? {
-                return Err(BackupError::Restless { what: format!("{path} was removed") });
-            }
+        let path = |agent: &str, file: &str| format!("agents/{agent}/sessions/{file}.jsonl");
+        let all = self.facts.iter().flat_map(|facts| &facts.transcripts);
+        let missing: Vec<&(String, String)> =
+            all.filter(|(agent, file)| !taken.contains(path(agent, file).as_bytes())).collect();
+        if missing.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        // A session that has had no turn yet has no transcript. One that is not in the database any more was deleted.
+        let now = snapshot::transcripts(home)?;
+        match missing.into_iter().find(|session| !now.contains(session)) {
+            Some((agent, file)) => {
+                Err(BackupError::Restless { what: format!("{} was removed", path(agent, file)) })
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::error::{Explain, KERNEL_LOG_HINT, Kind, is_of_disk};
 use crate::home::HomeError;
 use crate::home::beneath::BeneathError;
 use crate::store::StoreError;
+use crate::store::transfer::MoveError;
 
 /// An error of making, reading or restoring a backup of the whole home.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +74,9 @@ pub(crate) enum BackupError {
     },
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The database on a server could not be copied.
+    #[error(transparent)]
+    Copy(#[from] MoveError),
     #[error(transparent)]
     Home(#[from] HomeError),
     #[error(transparent)]
@@ -99,6 +103,7 @@ impl Explain for BackupError {
             Self::Newer { .. } => Kind::NewerHome,
             Self::Read { source, .. } | Self::Write { source, .. } if is_of_disk(source) => Kind::Unreadable,
             Self::Store(error) => error.kind(),
+            Self::Copy(error) => error.kind(),
             Self::Home(error) => error.kind(),
             _ => Kind::Failed,
         }
@@ -134,6 +139,7 @@ impl Explain for BackupError {
                 home.display()
             )),
             Self::Store(error) => error.hint(),
+            Self::Copy(error) => error.hint(),
             Self::Home(error) => error.hint(),
             Self::Beneath(error) => error.hint(),
         }

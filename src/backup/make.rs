@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::collect::{self, Moment};
 use super::error::BackupError;
@@ -15,7 +15,7 @@ use crate::fault_point::{self, FaultPoint};
 use crate::home::lock::Lock;
 use crate::home::scratch::ScratchDir;
 use crate::home::{self, Home, HomeError, instance};
-use crate::store::snapshot::DatabaseFacts;
+use crate::store::snapshot::{self, DatabaseFacts};
 
 /// The number of times that an archive is begun again because something was removed meanwhile.
 const ATTEMPTS: usize = 3;
@@ -63,7 +63,7 @@ pub(crate) fn make(
 
     watcher.step("measuring the home");
     let total = collect::measure(home, without)?;
-    let database = database_bytes(home);
+    let database = snapshot::size(home)?;
     require_space(folder, total + database)?;
     require_space(home.root(), database)?;
 
@@ -161,17 +161,12 @@ fn write(
 pub(super) fn database_record(facts: &DatabaseFacts) -> DatabaseRecord {
     let rows = facts.tables.iter().map(|table| (table.name.clone(), table.rows.unwrap_or(0)));
     DatabaseRecord {
+        server: facts.server.clone(),
         schema: facts.schema,
         rows: rows.collect(),
         audit_head: facts.head.clone(),
         audit_fault: facts.audit.broken.as_ref().map(ToString::to_string),
     }
-}
-
-/// Returns the size of the database with what is still in its log.
-fn database_bytes(home: &Home) -> u64 {
-    let size = |path: PathBuf| fs_err::metadata(path).map_or(0, |found| found.len());
-    size(home.database()) + size(crate::store::beside(&home.database(), "-wal"))
 }
 
 /// Checks that a file system has this many free bytes.

@@ -59,6 +59,10 @@ pub(crate) struct HomeIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DatabaseRecord {
+    /// The place on a server where the home had its database, as in `db.example:5432/flock, schema flock`. The archive has
+    /// a copy of it in a file. `None` if it was a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server: Option<String>,
     /// The version of its schema.
     pub(crate) schema: u32,
     /// The number of rows of each table.

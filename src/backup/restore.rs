@@ -17,6 +17,7 @@ use crate::clock;
 use crate::fault_point::{self, FaultPoint};
 use crate::home::beneath::Root;
 use crate::home::{Home, HomeError};
+use crate::store::transfer::{self, Destination, MoveError, MoveRequest, MoveWatcher};
 
 /// A home that was unpacked and checked, and is not in its place yet. Dropping it removes it.
 pub(crate) struct UnpackedHome {
@@ -66,6 +67,14 @@ pub(crate) fn unpack(
     sink.close_folders()?;
     fault_point::reach(FaultPoint::RestoreUnpacked);
     let manifest = reader.manifest;
+    // The database of an archive is a file. A home that names a server would use the database there, and change it.
+    let location = Home::new(draft.path(), None).store_location();
+    match fs_err::remove_file(&location) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(HomeError::io("remove", &location)(error).into());
+        }
+        _ => {}
+    }
     let unpacked = UnpackedHome { draft, manifest };
     watcher.step("checking the database");
     verify::check_database(&unpacked.home(), &unpacked.manifest, file)?;
@@ -73,10 +82,65 @@ pub(crate) fn unpack(
     Ok(unpacked)
 }
 
+/// A database that was brought to a server.
+pub(crate) struct RestoredOnServer {
+    /// The place on the server.
+    pub(crate) to: String,
+    /// The command that drops it there.
+    pub(crate) drop: String,
+}
+
+/// Shows the progress of a move as that of the restore, which nothing stops but a kill.
+struct MovedWatcher<'w>(&'w dyn BackupWatcher);
+
+impl MoveWatcher for MovedWatcher<'_> {
+    fn step(&self, text: &str) {
+        self.0.step(text);
+    }
+
+    fn at(&self, done: u64, of: u64) {
+        self.0.at(done, of);
+    }
+
+    fn is_stopped(&self) -> bool {
+        false
+    }
+}
+
 impl UnpackedHome {
     /// Returns the home at the place where it was unpacked.
     pub(crate) fn home(&self) -> Home {
         Home::new(self.draft.path(), None)
+    }
+
+    /// Brings the database to its place. Returns `None` if that is the file of the home.
+    ///
+    /// The copy on the server is compared with the file, and its audit is verified, before the home names the server. One that
+    /// was interrupted is continued by the next restore of the same archive.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of a move to a server. No home uses what is there then.
+    pub(crate) fn move_database(
+        &self,
+        to: &Destination,
+        replace_nul: bool,
+        watcher: &dyn BackupWatcher,
+    ) -> Result<Option<RestoredOnServer>, MoveError> {
+        if *to == Destination::File {
+            return Ok(None);
+        }
+        let home = self.home();
+        // The folder has another name in each attempt, and the home has its id only in its place.
+        let id = self.manifest.home.id.as_deref().unwrap_or_default();
+        let owner = Some(format!("restore of {id} as of {}", self.manifest.at));
+        let request = MoveRequest { home: home.clone(), to: to.clone(), replace_nul, owner };
+        let report = transfer::run(&request, &MovedWatcher(watcher))?;
+        // The archive has it as well, and a new home needs no old database.
+        let kept = Path::new(&report.kept.place);
+        fs_err::remove_file(kept).map_err(HomeError::io("remove", kept))?;
+        let drop = transfer::drop_command(&home)?;
+        Ok(Some(RestoredOnServer { to: report.to, drop: drop.unwrap_or_default() }))
     }
 
     /// Puts the home into its place, in one step. Returns where the home is now that was there before.

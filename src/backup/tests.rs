@@ -486,6 +486,7 @@ fn an_archive_of_a_newer_flock_is_refused_by_name() {
         |manifest| manifest.home.format += 1,
         |manifest| {
             manifest.database = Some(super::manifest::DatabaseRecord {
+                server: None,
                 schema: crate::store::snapshot::newest_schema() + 1,
                 rows: BTreeMap::new(),
                 audit_head: crate::store::snapshot::AuditHead { id: 0, hash: String::new() },
@@ -728,4 +729,17 @@ fn facts_of_a_file_do_not_depend_on_the_writer() {
     let short = entries(&|writer| writer.stream(path, facts, (&file, 9, None), || Ok(false)).unwrap());
     let Node::File { size: 9, changed: true, sha256, .. } = short[0].node else { panic!("{short:?}") };
     assert_eq!(sha256, Digest(Sha256::digest(b"content\0\0").into()));
+}
+
+#[test]
+fn a_home_of_an_archive_names_no_server() {
+    let stage = Stage::new();
+    // A home on a server has this file. That of another home would have a restore change somebody's database.
+    let location = br#"{"postgres": "postgres://flock@db.example/flock"}"#;
+    std::fs::write(stage.home.store_location(), location).unwrap();
+    let archive = stage.beside("named.tar.gz");
+    forge(&archive, &[file("store.json", location)], b"", |_| {});
+    let unpacked = unpack(&archive, &stage.target("other"), &Silent).unwrap();
+    assert!(!unpacked.home().store_location().exists());
+    assert_eq!(crate::store::server_address(&unpacked.home()).unwrap(), None);
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Subcommand;
 
-use super::{Context, Exit, Failure, restore};
+use super::{Context, Exit, Failure, destination, restore};
 use crate::clock::unix_ms;
 use crate::error::{Kind, chain};
 use crate::home::lock::Lock;
@@ -77,7 +77,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 fn move_database(args: &MoveArgs, context: &Context) -> Result<Exit, Failure> {
     let home = if args.dry_run { context.home()? } else { context.writable_home()? };
-    let request = MoveRequest { home, to: args.destination()?, replace_nul: args.replace_nul };
+    let to = args.destination()?;
+    let request = MoveRequest { home, to, replace_nul: args.replace_nul, owner: None };
     let command = args.command();
     if args.dry_run {
         return plan(request, &command, context);
@@ -98,23 +99,9 @@ fn move_database(args: &MoveArgs, context: &Context) -> Result<Exit, Failure> {
 
 impl MoveArgs {
     fn destination(&self) -> Result<Destination, Failure> {
-        let is_server = self.to.starts_with("postgres://") || self.to.starts_with("postgresql://");
-        if is_server {
-            return Ok(Destination::Server {
-                address: self.to.clone(),
-                schema: self.schema.clone(),
-                secret: self.password_secret.clone(),
-            });
-        }
-        // The text is not quoted: it may be an address with a password in another form.
-        let refused = |text: &str| Err(Failure::new(Kind::Usage, text).hint("flock home move --help"));
-        if self.to != "sqlite" {
-            return refused("--to takes an address that begins with postgres://, or the word sqlite");
-        }
-        if self.schema.is_some() || self.password_secret.is_some() || self.replace_nul {
-            return refused("--schema, --password-secret and --replace-nul are for a server");
-        }
-        Ok(Destination::File)
+        let names = (self.schema.as_deref(), self.password_secret.as_deref());
+        destination::of(&self.to, names, self.replace_nul)
+            .map_err(|text| Failure::new(Kind::Usage, text).hint("flock home move --help"))
     }
 
     /// Returns the command line, for the advice to run it again.

@@ -17,6 +17,7 @@ mod config;
 mod context;
 mod dashboard;
 mod database;
+mod destination;
 mod doctor;
 mod edit;
 mod engine;

@@ -22,7 +22,8 @@ use crate::ui::StyledLine;
 /// Restore a home from a backup, or a damaged database from its newest intact copy
 ///
 /// With ARCHIVE, a file of `flock backup`, a whole home is made, at the place that --home names. Nothing may be there yet,
-/// unless --replace is given. Without ARCHIVE, the database is restored, after a question: flock keeps the old one, and takes
+/// unless --replace is given. Its database is in a file then, wherever it was, or with --to on a server of PostgreSQL, in a
+/// schema that has nothing yet. Without ARCHIVE, the database is restored, after a question: flock keeps the old one, and takes
 /// over its newer data as far as it can be read, and sessions that exist only in their transcripts. Nothing of the home may
 /// run in either case.
 #[derive(Debug, clap::Args)]
@@ -33,6 +34,18 @@ pub(crate) struct Args {
     /// Move the home that is there aside first, and say where it is then
     #[arg(long, requires = "archive")]
     replace: bool,
+    /// Place of the restored database: postgres://USER@HOST/DATABASE without a password, or sqlite [default: sqlite]
+    #[arg(long, value_name = "PLACE", requires = "archive")]
+    to: Option<String>,
+    /// Schema for the tables on the server [default: flock]
+    #[arg(long, value_name = "NAME", requires = "to")]
+    schema: Option<String>,
+    /// Secret of the restored home with the password of the database's user [default: postgres]
+    #[arg(long, value_name = "NAME", requires = "to")]
+    password_secret: Option<String>,
+    /// Replacement of NUL characters, which PostgreSQL can't store, by U+FFFD in the copy on the server
+    #[arg(long, requires = "to")]
+    replace_nul: bool,
     /// Backup of the database to start with [default: the newest intact one]
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -49,7 +62,11 @@ pub(crate) struct Args {
 /// unchanged.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(archive) = &args.archive {
-        return whole::run(archive, args.replace, context);
+        let names = (args.schema.as_deref(), args.password_secret.as_deref());
+        let to = super::destination::of(args.to.as_deref().unwrap_or("sqlite"), names, args.replace_nul)
+            .map_err(|text| Failure::new(Kind::Usage, text).hint("flock restore --help"))?;
+        let wish = whole::Wish { archive, replace: args.replace, to, replace_nul: args.replace_nul };
+        return whole::run(&wish, context);
     }
     let home = context.writable_home()?;
     if args.list {

@@ -15,10 +15,11 @@ const INITIAL_DELAY: Duration = Duration::from_secs(60);
 /// Longest time between two looks. It is short so that a machine that was suspended is not a day late.
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Makes a backup whenever one is due, until `stop` is cancelled. A database on a server is left to that server.
+/// Makes a backup whenever one is due, until `stop` is cancelled. A database on a server is left to that server: each gateway
+/// would read all of it over the network each day.
 pub(crate) async fn watch(home: Home, store: Arc<Store>, stop: CancellationToken) {
     if store.is_on_server() {
-        tracing::info!("the server of the database has to make its backups: flock makes none");
+        tracing::info!("no daily backup is made of a database on a server; flock backup has a copy of it");
         return;
     }
     let mut wait = INITIAL_DELAY;

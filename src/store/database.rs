@@ -170,9 +170,20 @@ impl Store {
     }
 
     fn open_as(home: &Home, opener: Opener<'_>) -> Result<Self, StoreError> {
-        match Location::of(home)? {
-            Location::File(path) => sqlite::open(home, path),
-            Location::Postgres { settings, secret } => postgres::open(home, (*settings, secret), opener),
+        loop {
+            match Location::of(home)? {
+                Location::File(path) => {
+                    let opened = sqlite::open(home, path.clone());
+                    // It may have waited for a move to a server, which has the file open, and has ended meanwhile. What
+                    // is written to the old file from then on would be lost.
+                    if Location::of(home)? == Location::File(path) {
+                        return opened;
+                    }
+                }
+                Location::Postgres { settings, secret } => {
+                    return postgres::open(home, (*settings, secret), opener);
+                }
+            }
         }
     }
 }

@@ -370,7 +370,10 @@ impl Explain for StoreError {
                     .to_owned(),
             ),
             Self::OnServer { .. } => {
-                Some("pg_dump saves such a database, and pg_restore restores it".to_owned())
+                Some(
+                    "the home with such a database is saved by: flock backup; the database alone by pg_dump"
+                        .to_owned(),
+                )
             }
             Self::Unreachable { .. } => {
                 Some("see that the server runs and can be reached, then try again".to_owned())

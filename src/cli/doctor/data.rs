@@ -78,7 +78,8 @@ fn on_server(home: &Home, place: &str) -> Check {
         Ok(Some(_)) => Check::ok(
             NAME,
             format!(
-                "PostgreSQL keeps it at {place}, and can be reached; its checks and backups are the server's own"
+                "PostgreSQL keeps it at {place}, and can be reached; checks and daily backups are the server's own, and \
+                 flock backup has a copy of it"
             ),
         ),
         Ok(None) => Check::ok(NAME, format!("PostgreSQL can be reached at {place}; there are no tables yet")),

@@ -8,7 +8,7 @@ use super::super::backup::ProgressWatcher;
 use super::super::{Context, Exit, Failure, team};
 use super::require_stopped;
 use crate::backup::manifest::{Manifest, Part};
-use crate::backup::restore::{UnpackedHome, require_empty, unpack};
+use crate::backup::restore::{RestoredOnServer, UnpackedHome, require_empty, unpack};
 use crate::clock::{self, unix_ms};
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
@@ -18,17 +18,29 @@ use crate::id::hex;
 use crate::openclaw;
 use crate::sandbox::containers;
 use crate::sandbox::engine::Engine;
-use crate::store::{Level, Store};
+use crate::store::transfer::{Destination, MoveError};
+use crate::store::{Level, Store, StoreError};
 use crate::swarm::Actor;
 use crate::ui::StyledLine;
 
-/// Makes a home of an archive. With `replace`, a home that is there is moved aside.
+/// The wishes for a restore.
+pub(super) struct Wish<'w> {
+    pub(super) archive: &'w Path,
+    /// Moves a home that is there aside.
+    pub(super) replace: bool,
+    /// The place of the restored database.
+    pub(super) to: Destination,
+    pub(super) replace_nul: bool,
+}
+
+/// Makes a home of an archive.
 ///
 /// # Errors
 ///
 /// Returns an error if something is there and `replace` is not set, if something of it runs, if the person did not agree,
-/// or if the archive is not whole. What was there is then unchanged.
-pub(super) fn run(archive: &Path, replace: bool, context: &Context) -> Result<Exit, Failure> {
+/// if the archive is not whole, or if the database can't be brought to the server. What was there is then unchanged.
+pub(super) fn run(wish: &Wish<'_>, context: &Context) -> Result<Exit, Failure> {
+    let (archive, replace) = (wish.archive, wish.replace);
     let home = context.place()?;
     let empty = require_empty(&home, archive);
     // A place that is not empty, where nothing runs, is kept from starting until the end.
@@ -42,12 +54,15 @@ pub(super) fn run(archive: &Path, replace: bool, context: &Context) -> Result<Ex
     };
     let watcher = ProgressWatcher(context.printer.progress("restoring the home"));
     let unpacked = unpack(archive, &home, &watcher)?;
+    let moved = unpacked.move_database(&wish.to, wish.replace_nul, &watcher);
+    let moved = moved.map_err(|error| not_on_server(error, &unpacked))?;
     watcher.0.step("opening the database");
-    open_database(&unpacked, archive, context)?;
+    open_database(&unpacked, archive, context).map_err(|failure| left_behind(failure, moved.as_ref()))?;
     let manifest = unpacked.manifest.clone();
     // Of the home that is replaced. The configuration in the archive may name others.
     let engines = team::other_engines(&home);
-    let aside = unpacked.place(&home, (archive, replace))?;
+    let aside = unpacked.place(&home, (archive, replace));
+    let aside = aside.map_err(|error| left_behind(error.into(), moved.as_ref()))?;
     let mut notes = Vec::new();
     // From here on the home is restored. What follows is done by the next command if this one is killed.
     if let Err(failure) = settle(&home, context) {
@@ -58,8 +73,44 @@ pub(super) fn run(archive: &Path, replace: bool, context: &Context) -> Result<Ex
     }
     let (files, _) = manifest.totals();
     watcher.0.done(&format!("restored {files} files to {}", home.root().display()));
-    report(&home, &manifest, (aside.as_deref(), notes), context);
+    if let (None, Some(server)) = (&moved, manifest.database.as_ref().and_then(|found| found.server.as_ref()))
+    {
+        notes.push(format!(
+            "its database was on the server at {server}, and is in a file of the home now; flock home move brings it to a \
+             server"
+        ));
+    }
+    let server = moved.map(|moved| moved.to);
+    report(&home, &manifest, (aside.as_deref(), server, notes), context);
     Ok(Exit::Done)
+}
+
+/// Returns the failure for a database that did not get to the server. Nothing of the home is there then.
+fn not_on_server(error: MoveError, unpacked: &UnpackedHome) -> Failure {
+    let is_password = matches!(error, MoveError::Store(StoreError::Connect { .. }));
+    let mut failure = Failure::from(error);
+    if is_password {
+        // The hint of the error names the secret in the folder that is gone by now.
+        let without = unpacked.manifest.without.contains(&Part::Secrets);
+        let from =
+            if without { "the backup has no secrets" } else { "the password is the one in the backup" };
+        failure.hint = Some(format!(
+            "{from}; without --to the database is in a file, and flock home move brings it to the server later"
+        ));
+    }
+    failure
+}
+
+/// Adds what a failed restore left on the server to a failure.
+fn left_behind(mut failure: Failure, moved: Option<&RestoredOnServer>) -> Failure {
+    if let Some(moved) = moved {
+        let drop = format!("the whole copy on the server is of no use; drop it: {}", moved.drop);
+        failure.hint = Some(match failure.hint.take() {
+            Some(hint) => format!("{hint}; {drop}"),
+            None => drop,
+        });
+    }
+    failure
 }
 
 fn agree(home: &Home, archive: &Path, context: &Context) -> Result<(), Failure> {
@@ -136,7 +187,12 @@ fn remove_containers(home: &Home, others: Vec<Engine>, context: &Context) -> Vec
     notes
 }
 
-fn report(home: &Home, manifest: &Manifest, (aside, notes): (Option<&Path>, Vec<String>), context: &Context) {
+fn report(
+    home: &Home,
+    manifest: &Manifest,
+    (aside, server, notes): (Option<&Path>, Option<String>, Vec<String>),
+    context: &Context,
+) {
     let printer = &context.printer;
     let needs_openclaw = config::read(home).is_ok_and(|config| openclaw::agents(&config).next().is_some());
     if printer.is_json() {
@@ -146,6 +202,7 @@ fn report(home: &Home, manifest: &Manifest, (aside, notes): (Option<&Path>, Vec<
             "flock": manifest.flock,
             "from": manifest.home.path,
             "replaced": aside,
+            "server": server,
             "without": manifest.without,
             "enterAgain": manifest.enter_again,
             "needsOpenclaw": needs_openclaw,
@@ -156,6 +213,9 @@ fn report(home: &Home, manifest: &Manifest, (aside, notes): (Option<&Path>, Vec<
     printer.say(format!("it is the home of {}", clock::local(manifest.at)).as_str());
     if let Some(aside) = aside {
         printer.say(format!("the home that was there is kept in {}", aside.display()).as_str());
+    }
+    if let Some(server) = server {
+        printer.say(format!("its database is on the server at {server}").as_str());
     }
     for note in &notes {
         printer.warn(note);

@@ -74,6 +74,12 @@ impl SchemaEnd {
         Connection::postgres(&self.session)
     }
 
+    /// Returns the number of the lock of all changes.
+    #[cfg(test)]
+    pub(in crate::store) fn lock_key(&self) -> i64 {
+        self.session.server.settings.lock_key()
+    }
+
     /// Returns where it is, without a password.
     pub(in crate::store) fn place(&self) -> String {
         self.session.server.settings.to_string()
@@ -81,9 +87,7 @@ impl SchemaEnd {
 
     /// Returns the command that drops the schema with everything in it.
     pub(in crate::store) fn drop_command(&self) -> String {
-        let settings = &self.session.server.settings;
-        let drop = format!("DROP SCHEMA {} CASCADE", quoted(&settings.schema));
-        format!("psql '{}' -c '{drop}'", settings.address())
+        self.session.server.settings.drop_command()
     }
 
     /// Returns what the server has to offer.
@@ -127,6 +131,25 @@ impl SchemaEnd {
     /// Returns the version of the tables; 0 without any.
     pub(in crate::store) fn version(&self) -> std::result::Result<u32, StoreError> {
         schema::known_version(&self.session)
+    }
+
+    /// Returns the version of the tables as [`Self::version`] does, for somebody who reads the store.
+    ///
+    /// Returns [`StoreError::MovedAway`] or [`StoreError::HalfMoved`] if no home uses it as its store.
+    pub(in crate::store) fn store_version(&self) -> std::result::Result<u32, StoreError> {
+        schema::check(&self.session)
+    }
+
+    /// Returns the number of bytes that the tables and their indexes take on the server.
+    pub(in crate::store) fn bytes(&self) -> Result<u64> {
+        let bytes: i64 = self.connection().query_row(
+            "SELECT CAST(coalesce(sum(pg_total_relation_size(relation.oid)), 0) AS BIGINT)
+             FROM pg_class relation JOIN pg_namespace own ON own.oid = relation.relnamespace
+             WHERE own.nspname = ?1 AND relation.relkind = 'r'",
+            [&self.session.server.settings.schema],
+            |row| row.get(0),
+        )?;
+        Ok(u64::try_from(bytes).unwrap_or_default())
     }
 
     /// Creates the schema if it is missing.

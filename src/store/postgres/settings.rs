@@ -8,6 +8,8 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use tokio_postgres::config::{Host, SslMode};
 
+use super::text::quoted;
+
 /// The schema with flock's tables, if the home names none.
 pub(in crate::store) const DEFAULT_SCHEMA: &str = "flock";
 /// The longest name that PostgreSQL keeps as it is.
@@ -141,6 +143,12 @@ impl Settings {
     /// Returns the address, which has no password.
     pub(in crate::store) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns the command that drops the schema with everything in it.
+    pub(in crate::store) fn drop_command(&self) -> String {
+        let drop = format!("DROP SCHEMA {} CASCADE", quoted(&self.schema));
+        format!("psql '{}' -c '{drop}'", self.address)
     }
 
     /// Returns the name of the schema with flock's tables.

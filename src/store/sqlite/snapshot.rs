@@ -1,20 +1,25 @@
 //! A copy of the database at one moment, for a backup of the whole home, and what such a copy holds.
 //!
-//! The copy is made by SQLite while the gateway writes. The file that names the last row of the audit is read before: its
-//! row is in the database before the file is written, so the copy has that row.
+//! The copy is made by SQLite, or of one state of a server's database, while the gateway writes. The file that names the last
+//! row of the audit is read before: its row is in the database before the file is written, so the copy has that row.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use rusqlite::OpenFlags;
 use serde::{Deserialize, Serialize};
 
-use super::connection::{connect, files_of, is_there};
+use super::connection::{connect, files_of, is_there, wal_of};
 use super::integrity::{self, CheckDepth};
 use super::row_counts::{self, TableCount};
 use super::{backup, schema};
 use crate::home::{Home, HomeError, atomic};
+use crate::store::StoreError;
 use crate::store::audit_chain::{self, AuditVerification, ChainHead, PruneMarker};
-use crate::store::location::database_file;
+use crate::store::location::Location;
+use crate::store::postgres::{SchemaEnd, Settings};
 use crate::store::sql::{self, Connection};
-use crate::store::{Reader, StoreError};
+use crate::store::transfer::{MoveError, moment};
 
 /// Number of copies that are made if rows of the audit are deleted at the same moment.
 const ATTEMPTS: usize = 3;
@@ -24,6 +29,8 @@ const MAX_BESIDE: u64 = 4096;
 /// The content of a database, without any of its texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DatabaseFacts {
+    /// The place of the server's database that was copied; `None` if it was a file.
+    pub(crate) server: Option<String>,
     /// The version of its schema.
     pub(crate) schema: u32,
     /// The tables in the order in which they were created.
@@ -50,24 +57,57 @@ pub(crate) struct AuditHead {
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::OnServer`] if a server keeps the database, [`StoreError::Gone`] if the home had one and it is missing,
-/// [`StoreError::Copy`] if it is damaged or the copy can't be written, and another error if the copy can't be read.
-pub(crate) fn take(home: &Home, to: &Home) -> Result<Option<DatabaseFacts>, StoreError> {
-    let path = database_file(home, "back up the home")?;
-    if !is_there(&path)? {
-        return if is_there(&home.audit_head())? { Err(StoreError::Gone { path }) } else { Ok(None) };
+/// Returns [`StoreError::Gone`] if the home had a database and it is missing, [`StoreError::Copy`] if its file is damaged or
+/// the copy can't be written, and another error if the server can't be reached or the copy can't be read.
+pub(crate) fn take(home: &Home, to: &Home) -> Result<Option<DatabaseFacts>, MoveError> {
+    match Location::of(home)? {
+        Location::File(path) => {
+            if is_missing(home, is_there(&path)?, &path)? {
+                return Ok(None);
+            }
+            Ok(Some(of_file(home, to, &path)?))
+        }
+        Location::Postgres { settings, secret } => of_server(home, to, (*settings, secret)),
     }
+}
+
+/// Returns `true` if the home has no database yet.
+fn is_missing(home: &Home, is_there_now: bool, path: &Path) -> Result<bool, StoreError> {
+    if is_there_now {
+        return Ok(false);
+    }
+    if is_there(&home.audit_head())? { Err(StoreError::Gone { path: path.to_owned() }) } else { Ok(true) }
+}
+
+/// Copies the database on a server.
+fn of_server(
+    home: &Home,
+    to: &Home,
+    (settings, secret): (Settings, String),
+) -> Result<Option<DatabaseFacts>, MoveError> {
+    let place = settings.to_string();
+    let ends = AuditEnds::read(home)?;
+    let is_copied = moment::copy(home, (settings, secret), &to.database(), &moment::Silent)?;
+    if is_missing(home, is_copied, Path::new(&place))? {
+        return Ok(None);
+    }
+    ends.write_for_server(to)?;
+    Ok(Some(DatabaseFacts { server: Some(place), ..facts(to)? }))
+}
+
+/// Copies the database in a file.
+fn of_file(home: &Home, to: &Home, path: &Path) -> Result<DatabaseFacts, StoreError> {
     let mut attempt = 1;
     loop {
         let ends = AuditEnds::read(home)?;
-        backup::copy(&path, &to.database())
-            .map_err(|source| StoreError::Copy { path: path.clone(), source })?;
+        backup::copy(path, &to.database())
+            .map_err(|source| StoreError::Copy { path: path.to_owned(), source })?;
         ends.write(home, to)?;
         let facts = facts(to)?;
         // Rows may have been deleted twice at the beginning of the audit during the copy. Only a fault that is still
         // there in the last copy is one of the audit itself.
         if facts.audit.broken.is_none() || attempt == ATTEMPTS {
-            return Ok(Some(facts));
+            return Ok(facts);
         }
         attempt += 1;
         for path in files_of(&to.database()) {
@@ -87,6 +127,23 @@ impl AuditEnds {
     fn read(home: &Home) -> Result<Self, HomeError> {
         let head = atomic::read(&home.audit_head(), MAX_BESIDE)?;
         Ok(Self { head, given_up: PruneMarker::read(&home.audit_head())? })
+    }
+
+    /// Writes the files that belong to the copy of a server's database in `to`.
+    ///
+    /// A home that has just joined the database has no file yet, and rows at the beginning may have been deleted from
+    /// another home. The copy is of one state, so what it says of its ends is taken as it is.
+    fn write_for_server(self, to: &Home) -> Result<(), StoreError> {
+        let failed = |source: sql::Error| StoreError::query("read where the audit begins and ends", source);
+        let connection = connect(&to.database(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let connection = Connection::sqlite(&connection);
+        match &self.head {
+            Some(head) => atomic::write(&to.audit_head(), head, 0o600)?,
+            None => audit_chain::head(&connection).map_err(failed)?.write(&to.audit_head())?,
+        }
+        let Some((id, hash)) = audit_chain::base(&connection).map_err(failed)? else { return Ok(()) };
+        let given_up = PruneMarker { rows: vec![ChainHead::new(id, &hash)] };
+        Ok(given_up.write(&to.audit_head())?)
     }
 
     /// Writes the files that belong to the copy in `to`.
@@ -135,6 +192,7 @@ fn facts(home: &Home) -> Result<DatabaseFacts, StoreError> {
     let transcripts = transcripts.map_err(|error| failed(error.into()))?;
     let audit = audit_chain::verify_at(&Connection::sqlite(&connection), &home.audit_head())?;
     Ok(DatabaseFacts {
+        server: None,
         schema,
         tables: row_counts::census(&path)?.tables,
         audit,
@@ -149,22 +207,45 @@ pub(crate) fn newest_schema() -> u32 {
     schema::newest()
 }
 
-/// Returns `true` if the database still has a session with this transcript.
+/// Returns the agent and the name of the transcript of each session that the home's database has now.
 ///
 /// # Errors
 ///
 /// Returns an error if the database can't be read.
-pub(crate) fn has_transcript(home: &Home, agent: &str, file: &str) -> Result<bool, StoreError> {
-    if Reader::open(home)?.is_none() {
-        return Ok(false);
+pub(crate) fn transcripts(home: &Home) -> Result<HashSet<(String, String)>, StoreError> {
+    let read = |connection: &Connection<'_>| -> sql::Result<HashSet<(String, String)>> {
+        let text = "SELECT agent, file FROM session";
+        connection.prepare(text)?.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    };
+    let found = match Location::of(home)? {
+        Location::File(path) if !is_there(&path)? => return Ok(HashSet::new()),
+        Location::File(path) => {
+            let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            read(&Connection::sqlite(&connection))
+        }
+        Location::Postgres { settings, secret } => {
+            let server = SchemaEnd::look(home, *settings, secret)?;
+            read(&server.connection())
+        }
+    };
+    found.map_err(|source| StoreError::query("look for the sessions", source))
+}
+
+/// Returns the size of the home's database in bytes, with what is still in its log. A server's is the room of its tables and
+/// indexes there, which a copy in a file does not exceed by much.
+///
+/// # Errors
+///
+/// Returns an error if the place of the database can't be read, or the server can't be reached.
+pub(crate) fn size(home: &Home) -> Result<u64, StoreError> {
+    let of = |path: PathBuf| fs_err::metadata(path).map_or(0, |found| found.len());
+    match Location::of(home)? {
+        Location::File(path) => Ok(of(wal_of(&path)) + of(path)),
+        Location::Postgres { settings, secret } => {
+            let server = SchemaEnd::look(home, *settings, secret)?;
+            server.bytes().map_err(|source| StoreError::query("measure the database", source))
+        }
     }
-    let connection = connect(&home.database(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let found = connection.query_row(
-        "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1 AND file = ?2)",
-        (agent, file),
-        |row| row.get(0),
-    );
-    found.map_err(|source| StoreError::query("look for a session", source))
 }
 
 #[cfg(test)]

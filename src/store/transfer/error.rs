@@ -63,7 +63,7 @@ pub(crate) enum MoveError {
     #[error("the two databases have other tables: {0}")]
     Tables(String),
     /// The rows of a table could not be read or written.
-    #[error("failed to move the table {table}")]
+    #[error("failed to copy the table {table}")]
     Table {
         table: String,
         #[source]

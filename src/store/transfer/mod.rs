@@ -11,6 +11,7 @@ mod copy;
 mod digest;
 mod end;
 mod error;
+pub(in crate::store) mod moment;
 mod page;
 pub(in crate::store) mod state;
 
@@ -55,6 +56,14 @@ pub(crate) struct MoveRequest {
     pub(crate) to: Destination,
     /// Set to replace NUL characters, which PostgreSQL can't store.
     pub(crate) replace_nul: bool,
+    /// The name under which an interrupted move to a server is known there. `None` takes the id of the home.
+    pub(crate) owner: Option<String>,
+}
+
+impl MoveRequest {
+    fn owner(&self) -> Result<String, HomeError> {
+        self.owner.clone().map_or_else(|| home_id(&self.home), Ok)
+    }
 }
 
 /// Is told how far a move is.
@@ -130,7 +139,7 @@ pub(crate) fn plan(request: &MoveRequest, watcher: &dyn MoveWatcher) -> Result<M
             let source = FileEnd::look(&path)?.ok_or(MoveError::NoDatabase)?;
             let target = SchemaEnd::look(home, settings, secret)?;
             check_server(&target)?;
-            let copied = known_in_schema(&target, home)?;
+            let copied = known_in_schema(&target, &request.owner()?)?;
             planned(request, End::File(&source), (target.place(), copied), watcher)
         }
         (Location::Postgres { settings, secret }, Destination::File) => {
@@ -184,27 +193,45 @@ pub(crate) fn run(request: &MoveRequest, watcher: &dyn MoveWatcher) -> Result<Mo
     }
 }
 
+/// Returns the command that drops the home's database on its server; `None` if it is in a file.
+///
+/// # Errors
+///
+/// Returns an error if the place of the database can't be read.
+pub(crate) fn drop_command(home: &Home) -> Result<Option<String>, MoveError> {
+    Ok(match Location::of(home)? {
+        Location::File(_) => None,
+        Location::Postgres { settings, .. } => Some(settings.drop_command()),
+    })
+}
+
 fn to_server(request: &MoveRequest, path: &Path, watcher: &dyn MoveWatcher) -> Result<MoveReport, MoveError> {
     let home = &request.home;
     let (settings, secret) = server_of(request)?;
     watcher.step("opening both databases");
     let target = SchemaEnd::hold(home, settings.clone(), secret.clone())?;
     check_server(&target)?;
-    let known = known_in_schema(&target, home)?;
+    let known = known_in_schema(&target, &request.owner()?)?;
     // Makes a missing database, and brings an old one to this version, as every other command does.
     drop(Store::open(home)?);
     let source = FileEnd::hold(path)?;
+    let copier = Copier { request, source: End::File(&source), watcher };
     if known.is_none() {
-        begin_in_schema(&target, home)?;
+        // A home that can't be moved leaves nothing on the server.
+        copier.require_storable()?;
+        begin_in_schema(&target, &request.owner()?)?;
     }
     target.migrate()?;
-    let copier = Copier { request, source: End::File(&source), watcher };
     let prepared = copier.prepare(End::Schema(&target), known.unwrap_or(0))?;
     if !prepared.fits {
-        // Somebody may have used it since.
         if state::is_proven(&target.connection()).map_err(read_failed)? {
-            let what = "a database of flock that was moved there".to_owned();
-            return Err(MoveError::Occupied { place: target.place(), what, drop: target.drop_command() });
+            // It was complete, so somebody may have used it since. Otherwise the move was killed before its last step.
+            if !copier.is_untouched(End::Schema(&target), &prepared.tables)? {
+                let what = "a database of flock that was moved there".to_owned();
+                return Err(MoveError::Occupied { place: target.place(), what, drop: target.drop_command() });
+            }
+            // Before anything else, so that nobody takes the half for a database.
+            target.connection().in_transaction(state::unprove).map_err(prepare_failed)?;
         }
         target.empty(&end::names(&prepared.tables)).map_err(prepare_failed)?;
         prepared.begin(End::Schema(&target))?;
@@ -343,15 +370,26 @@ impl Copier<'_> {
         Ok(Prepared { tables, survey, copied, has_begun: !known.is_empty(), fits })
     }
 
+    /// Reads the source, and refuses one with texts that the target can't store.
+    fn require_storable(&self) -> Result<(), MoveError> {
+        let tables = self.source.catalog()?.all();
+        let rule = nul_rule(self.request);
+        copy::survey(&self.source.connection(), &tables, rule, self.watcher)?.require_storable()
+    }
+
+    /// Returns `true` if a complete copy has exactly the rows that were copied.
+    fn is_untouched(&self, target: End<'_>, tables: &[MovedTable]) -> Result<bool, MoveError> {
+        let connection = target.connection();
+        let known = state::tables(&connection).map_err(read_failed)?;
+        let now = copy::survey(&connection, tables, NulRule::Keep, self.watcher)?;
+        Ok(copy::fits(&known, tables, &now.digests))
+    }
+
     /// Copies the rows that the target does not have, and compares the two databases.
     fn fill(&self, target: End<'_>, prepared: &Prepared) -> Result<Facts, MoveError> {
         let Prepared { tables, survey, copied, fits, .. } = prepared;
         let rows = survey.rows();
-        let (from, to) = (self.source.connection(), target.connection());
-        copy::copy((&from, &to), tables, (nul_rule(self.request), rows), self.watcher)?;
-        copy::compare(target, tables, survey, self.watcher)?;
-        self.watcher.step("finishing the copy");
-        end::go_on_after(self.source, target)?;
+        self.fill_rows(target, prepared)?;
         let finished = end::finish_rows(target, tables).map_err(MoveError::from).and_then(|()| {
             self.watcher.step("verifying the audit");
             self.verify_audit(target)
@@ -367,6 +405,16 @@ impl Copier<'_> {
             began_anew: !fits && *copied > 0,
             audit: finished?,
         })
+    }
+
+    /// Copies the rows that the target does not have, compares them, and has the target go on with the source's numbers.
+    fn fill_rows(&self, target: End<'_>, prepared: &Prepared) -> Result<(), MoveError> {
+        let Prepared { tables, survey, .. } = prepared;
+        let (from, to) = (self.source.connection(), target.connection());
+        copy::copy((&from, &to), tables, (nul_rule(self.request), survey.rows()), self.watcher)?;
+        copy::compare(target, tables, survey, self.watcher)?;
+        self.watcher.step("finishing the copy");
+        Ok(end::go_on_after(self.source, target)?)
     }
 
     /// Verifies the audit of both ends. The one of the target has to be as whole as that of the source.
@@ -456,10 +504,10 @@ fn require_no_file(home: &Home) -> Result<(), MoveError> {
     if is_there { Err(MoveError::FileThere { path }) } else { Ok(()) }
 }
 
-/// Finds an interrupted move of this home in a schema. Returns the number of its copied rows; `None` if nothing is there.
+/// Finds an interrupted move of this owner in a schema. Returns the number of its copied rows; `None` if nothing is there.
 ///
 /// Returns [`MoveError::Occupied`] if the schema has anything else.
-fn known_in_schema(end: &SchemaEnd, home: &Home) -> Result<Option<u64>, MoveError> {
+fn known_in_schema(end: &SchemaEnd, owner: &str) -> Result<Option<u64>, MoveError> {
     let relations = end.relations().map_err(read_failed)?;
     if relations.is_empty() {
         return Ok(None);
@@ -469,7 +517,7 @@ fn known_in_schema(end: &SchemaEnd, home: &Home) -> Result<Option<u64>, MoveErro
     let what = if has(NOTE_TABLE) {
         "a database of flock that was moved away from there".to_owned()
     } else if has(STATE_TABLE) {
-        if state::home(&connection).map_err(read_failed)? == Some(home_id(home)?) {
+        if state::home(&connection).map_err(read_failed)?.as_deref() == Some(owner) {
             return Ok(Some(copied_rows(&connection).map_err(read_failed)?));
         }
         "a move of another home".to_owned()
@@ -489,11 +537,10 @@ fn copied_rows(connection: &Connection<'_>) -> sql::Result<u64> {
 }
 
 /// Writes down in an empty schema whose move begins there.
-fn begin_in_schema(target: &SchemaEnd, home: &Home) -> Result<(), MoveError> {
-    let id = home_id(home)?;
+fn begin_in_schema(target: &SchemaEnd, owner: &str) -> Result<(), MoveError> {
     let begun = target.connection().in_transaction(|transaction| {
         target.create()?;
-        state::begin(transaction, &id, clock::unix_ms())
+        state::begin(transaction, owner, clock::unix_ms())
     });
     Ok(begun.map_err(prepare_failed)?)
 }
@@ -516,10 +563,14 @@ fn open_draft(home: &Home) -> Result<(FileEnd, u64), MoveError> {
 }
 
 fn new_draft(home: &Home) -> Result<FileEnd, MoveError> {
-    let mut file = FileEnd::draft(&location::draft(home))?;
-    let id = home_id(home)?;
+    begin_file(&location::draft(home), &home_id(home)?)
+}
+
+/// Makes a file with empty tables, and writes down whose copy begins there.
+fn begin_file(path: &Path, id: &str) -> Result<FileEnd, MoveError> {
+    let mut file = FileEnd::draft(path)?;
     let begun =
-        file.connection().in_transaction(|transaction| state::begin(transaction, &id, clock::unix_ms()));
+        file.connection().in_transaction(|transaction| state::begin(transaction, id, clock::unix_ms()));
     begun.map_err(prepare_failed)?;
     file.migrate()?;
     Ok(file)

@@ -177,6 +177,11 @@ pub(super) fn prove(transaction: &Transaction<'_>) -> sql::Result<()> {
     transaction.execute("UPDATE move_state SET proven = 1", ()).map(drop)
 }
 
+/// Takes back that the copy is complete, before it is made anew.
+pub(super) fn unprove(transaction: &Transaction<'_>) -> sql::Result<()> {
+    transaction.execute("UPDATE move_state SET proven = 0", ()).map(drop)
+}
+
 /// Drops the tables of a move that is over.
 pub(super) fn end(transaction: &Transaction<'_>) -> sql::Result<()> {
     transaction.execute("DROP TABLE IF EXISTS move_table", ())?;

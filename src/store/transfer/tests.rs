@@ -10,6 +10,7 @@ use super::super::Reader;
 use super::super::channel_tests::{entry, id, make, says, seq};
 use super::super::postgres::tests::proxy::Proxy;
 use super::super::postgres::tests::{new_gateway, schemas};
+use super::super::snapshot;
 use super::super::sql::{self, Cause, Connection};
 use super::catalog::Catalog;
 use super::*;
@@ -93,13 +94,13 @@ async fn fill(home: &Home) {
 }
 
 fn request(home: &Home, to: Destination) -> MoveRequest {
-    MoveRequest { home: home.clone(), to, replace_nul: false }
+    MoveRequest { home: home.clone(), to, replace_nul: false, owner: None }
 }
 
 /// A request of a copy between two files, with the rules of one to a server.
 fn between_files(home: &Home, replace_nul: bool) -> MoveRequest {
     let to = Destination::Server { address: String::new(), schema: None, secret: None };
-    MoveRequest { home: home.clone(), to, replace_nul }
+    MoveRequest { home: home.clone(), to, replace_nul, owner: None }
 }
 
 /// Copies the home's file into its draft.
@@ -325,6 +326,16 @@ impl Stage {
         (folder, home)
     }
 
+    /// Returns a way to the server that can be broken, and its address.
+    fn through_proxy(&self) -> (Proxy, String) {
+        let Some((before, after)) = self.server.split_once('@') else { panic!("the address names a user") };
+        let (address, database) = after.split_once('/').unwrap();
+        let proxy = Proxy::start(address);
+        let database = database.split('?').next().unwrap();
+        let through = format!("{before}@127.0.0.1:{}/{database}?sslmode=disable", proxy.port);
+        (proxy, through)
+    }
+
     fn is_on_server(&self) -> bool {
         matches!(Location::of(&self.home).unwrap(), Location::Postgres { .. })
     }
@@ -492,11 +503,7 @@ async fn a_database_in_use_is_not_moved_and_one_that_is_moved_is_not_used() {
 #[tokio::test]
 async fn a_lost_connection_leaves_a_move_that_goes_on() {
     let Some(stage) = Stage::new().await else { return };
-    let Some((before, after)) = stage.server.split_once('@') else { panic!("the address names a user") };
-    let (address, database) = after.split_once('/').unwrap();
-    let proxy = Proxy::start(address);
-    let database = database.split('?').next().unwrap();
-    let through = format!("{before}@127.0.0.1:{}/{database}?sslmode=disable", proxy.port);
+    let (proxy, through) = stage.through_proxy();
     let watcher = Watcher { in_copying: Some(Box::new(move || proxy.break_all())), ..Watcher::default() };
     let lost = run(&stage.to(&through), &watcher).unwrap_err();
     assert!(
@@ -507,6 +514,212 @@ async fn a_lost_connection_leaves_a_move_that_goes_on() {
     assert!(!stage.is_on_server());
     let moved = run(&stage.to_server(), &Watcher::default()).unwrap();
     assert!(moved.copied_before > 0 && !moved.began_anew, "{moved:?}");
+}
+
+#[tokio::test]
+async fn a_complete_copy_that_nobody_has_used_is_made_anew_and_one_in_use_is_refused() {
+    let Some(stage) = Stage::new().await else { return };
+    // As after a kill between the proof and the switch: all rows are there, and the home has its file.
+    let complete = || {
+        run(&stage.to_server(), &Watcher::stopping("comparing the copy", 0)).unwrap_err();
+        stage.look().connection().in_transaction(state::prove).unwrap();
+    };
+    complete();
+    let store = Store::open(&stage.home).unwrap();
+    seq(&store, says("ops", "human:ann", "meanwhile")).await;
+    drop(store);
+    // Stopped again, it is no database any more.
+    let stopped = run(&stage.to_server(), &Watcher::stopping("copying", 1)).unwrap_err();
+    assert!(matches!(stopped, MoveError::Stopped), "{stopped:?}");
+    let (_folder, other) = stage.sharing();
+    assert!(matches!(Store::open(&other).err().unwrap(), StoreError::HalfMoved { .. }));
+    complete();
+    let store = Store::open(&stage.home).unwrap();
+    seq(&store, says("ops", "human:ann", "and more")).await;
+    drop(store);
+    let used = Store::open(&other).unwrap();
+    execute(&used, "DELETE FROM message_edit").await;
+    drop(used);
+    let occupied = run(&stage.to_server(), &Watcher::default()).unwrap_err();
+    assert!(matches!(occupied, MoveError::Occupied { .. }) && !stage.is_on_server(), "{occupied:?}");
+}
+
+#[tokio::test]
+async fn a_home_that_can_not_be_moved_leaves_nothing_on_the_server() {
+    let Some(stage) = Stage::new().await else { return };
+    let store = Store::open(&stage.home).unwrap();
+    seq(&store, says("ops", "human:ann", "a\0b")).await;
+    drop(store);
+    let refused = run(&stage.to_server(), &Watcher::default()).unwrap_err();
+    assert!(matches!(refused, MoveError::Nul { .. }), "{refused:?}");
+    assert!(stage.look().relations().unwrap().is_empty());
+    run(&MoveRequest { replace_nul: true, ..stage.to_server() }, &Watcher::default()).unwrap();
+    assert!(stage.is_on_server());
+}
+
+#[tokio::test]
+async fn who_waited_for_a_move_does_not_write_to_the_old_file() {
+    let (_folder, home) = home();
+    fill(&home).await;
+    let held = FileEnd::hold(&home.database()).unwrap();
+    // Nobody listens there, so to open the new database is an error. The switch was killed before it renamed the file.
+    let document = serde_json::json!({"postgres": "postgres://flock@127.0.0.1:1/flock"}).to_string();
+    let (waiting, place) = (home.clone(), home.store_location());
+    let opened = std::thread::spawn(move || Store::open(&waiting).err());
+    crate::home::atomic::write(&place, document.as_bytes(), 0o600).unwrap();
+    drop(held);
+    let refused = opened.join().unwrap().unwrap();
+    assert!(matches!(refused, StoreError::Connect { .. }), "{refused:?}");
+}
+
+/// Returns a home for the copy of a backup.
+fn copy_home(folder: &TempDir, name: &str) -> Home {
+    let to = Home::new(folder.path().join(name), None);
+    to.make_folders().unwrap();
+    to
+}
+
+#[tokio::test]
+async fn a_backup_has_every_row_of_a_server_and_changes_nothing_there() {
+    let Some(stage) = Stage::new().await else { return };
+    run(&stage.to_server(), &Watcher::default()).unwrap();
+    // A gateway that runs has the lock of the gateways, and a person a transaction that holds the lock of changes.
+    let gateway = Store::open_for_gateway(&stage.home, &new_gateway("first")).unwrap();
+    let changing = stage.look();
+    let lock = format!("SELECT 1 FROM pg_advisory_lock({})", changing.lock_key());
+    changing.connection().query_row(&lock, (), |_| Ok(())).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = copy_home(&folder, "copy");
+    let facts = snapshot::take(&stage.home, &to).unwrap().unwrap();
+    drop(changing);
+    assert_eq!(facts.server, Some(stage.settings().to_string()));
+    assert_eq!(facts.audit.broken, None);
+    assert_eq!(
+        snapshot::DatabaseFacts { server: facts.server.clone(), ..snapshot::examine(&to).unwrap() },
+        facts
+    );
+    let look = stage.look();
+    let (tables, is_same) = compared(&to, &look);
+    assert!(is_same && tables > 30, "{tables}");
+    assert!(!facts.tables.iter().any(|table| table.name.starts_with("move_")), "{:?}", facts.tables);
+    assert!(snapshot::size(&stage.home).unwrap() > 0);
+    assert_eq!(
+        snapshot::transcripts(&stage.home).unwrap().into_iter().collect::<std::collections::BTreeSet<_>>(),
+        facts.transcripts.into_iter().collect()
+    );
+    drop(gateway);
+    // The copy is a database that goes on with the numbers of the server's.
+    let store = Store::open(&to).unwrap();
+    assert_eq!(store.audit().verify().await.unwrap().broken, None);
+    execute(&store, "INSERT INTO outbox (link, channel, seq, created_at) VALUES ('l', 'ops', 9, 1)").await;
+    let newest = store.read("look", |found| Ok(number(found, "SELECT max(id) FROM outbox"))).await.unwrap();
+    assert_eq!(newest, 4, "3 was given before");
+    assert_eq!(store.posts().search(Some(&id("OPS")), "cafe 69", 500).await.unwrap().len(), 6);
+}
+
+/// Returns the number of tables, and `true` if a copy has the same rows as the server.
+fn compared(to: &Home, server: &SchemaEnd) -> (usize, bool) {
+    let file = FileEnd::look(&to.database()).unwrap().unwrap();
+    let (one, two) = (End::File(&file).catalog().unwrap(), End::Schema(server).catalog().unwrap());
+    let tables = catalog::moved_tables(&two, &one).unwrap();
+    let of = |connection: &Connection<'_>| {
+        copy::survey(connection, &tables, NulRule::Keep, &Watcher::default()).unwrap().digests
+    };
+    (tables.len(), of(&file.connection()) == of(&server.connection()))
+}
+
+#[tokio::test]
+async fn a_backup_of_a_server_is_of_one_moment_while_others_write() {
+    let Some(stage) = Stage::new().await else { return };
+    run(&stage.to_server(), &Watcher::default()).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let folder = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (stage, stop) = (&stage, &stop);
+        scope.spawn(move || {
+            let store = Store::open(&stage.home).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let mut at = 1_000;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    at += 1;
+                    // One change of two tables: a copy has both rows or none.
+                    store
+                        .write("write a pair", move |transaction| {
+                            for text in [
+                                "INSERT INTO outbox (link, channel, seq, created_at) VALUES ('pair', 'ops', ?1, ?1)",
+                                "INSERT INTO message_edit (channel, seq, at, content) VALUES ('ops', ?1, ?1, 'pair')",
+                            ] {
+                                transaction.execute(text, [at])?;
+                            }
+                            Ok(())
+                        })
+                        .await
+                        .unwrap();
+                    store.audit().append(entry("more"), at).await.unwrap();
+                    drop(tell.send(()));
+                }
+            });
+        });
+        for copy in 0..4 {
+            // Writes go on between the copies.
+            told.recv().unwrap();
+            let to = copy_home(&folder, &format!("copy-{copy}"));
+            let facts = snapshot::take(&stage.home, &to).unwrap().unwrap();
+            assert_eq!(facts.audit.broken, None, "{copy}");
+            assert_eq!(facts.head.id, facts.audit.last);
+            let file = FileEnd::look(&to.database()).unwrap().unwrap();
+            let unpaired = "SELECT (SELECT count(*) FROM outbox WHERE link = 'pair')
+                - (SELECT count(*) FROM message_edit WHERE content = 'pair')";
+            assert_eq!(number(&file.connection(), unpaired), 0, "{copy}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[tokio::test]
+async fn a_server_that_ends_during_a_backup_fails_it() {
+    let Some(stage) = Stage::new().await else { return };
+    run(&stage.to_server(), &Watcher::default()).unwrap();
+    let (proxy, through) = stage.through_proxy();
+    let settings = Settings::parse(&through, &stage.schema).unwrap();
+    let watcher = Watcher { in_copying: Some(Box::new(move || proxy.break_all())), ..Watcher::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let path = copy_home(&folder, "copy").database();
+    let lost = moment::copy(&stage.home, (settings, "postgres".to_owned()), &path, &watcher).unwrap_err();
+    assert!(
+        matches!(&lost, MoveError::Table { source, .. } if matches!(**source, StoreError::Unreachable { .. })),
+        "{lost:?}"
+    );
+    // The server has forgotten it, and the next one is whole.
+    let facts = snapshot::take(&stage.home, &copy_home(&folder, "next")).unwrap().unwrap();
+    assert_eq!(facts.audit.broken, None);
+}
+
+#[tokio::test]
+async fn a_backup_of_a_server_that_is_no_store_in_use_is_refused() {
+    let Some(stage) = Stage::new().await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let to = copy_home(&folder, "copy");
+    let (_folder, other) = stage.sharing();
+    // Nothing is there yet.
+    assert_eq!(snapshot::take(&other, &to).unwrap(), None);
+    // A home that had a database does not take a server without one for a new one.
+    std::fs::copy(stage.home.audit_head(), other.audit_head()).unwrap();
+    let gone = snapshot::take(&other, &to).unwrap_err();
+    assert!(matches!(gone, MoveError::Store(StoreError::Gone { .. })), "{gone:?}");
+    std::fs::remove_file(other.audit_head()).unwrap();
+    run(&stage.to_server(), &Watcher::stopping("copying", 3)).unwrap_err();
+    let half = snapshot::take(&other, &to).unwrap_err();
+    assert!(matches!(half, MoveError::Store(StoreError::HalfMoved { .. })), "{half:?}");
+    run(&stage.to_server(), &Watcher::default()).unwrap();
+    // A home that has just joined, without a file about the audit, gets the ends of the copy.
+    let facts = snapshot::take(&other, &to).unwrap().unwrap();
+    assert_eq!((facts.audit.broken, to.audit_head().exists()), (None, true));
+    run(&stage.to_file(), &Watcher::default()).unwrap();
+    let moved = snapshot::take(&other, &copy_home(&folder, "other")).unwrap_err();
+    assert!(matches!(moved, MoveError::Store(StoreError::MovedAway { .. })), "{moved:?}");
 }
 
 #[tokio::test]

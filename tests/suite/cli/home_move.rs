@@ -91,8 +91,8 @@ fn a_home_moves_to_a_server_and_back() {
     let status = home.flock(["status", "--json"]).json();
     assert!(status["database"].as_str().unwrap().contains(&schema), "{status:#}");
     assert!(home.flock(["status"]).stdout.contains(&schema));
-    let refused = home.flock(["backup"]).fails(1);
-    assert!(refused.stderr.contains("pg_dump"), "{refused:?}");
+    let refused = home.flock(["restore", "--yes"]).fails(1);
+    assert!(refused.stderr.contains("flock backup") && refused.stderr.contains("pg_dump"), "{refused:?}");
     let again = home.flock(to_server).fails(5);
     assert!(again.stderr.contains("on a server"), "{again:?}");
     home.flock(["channel", "post", "work", "message on the server"]).ok();
@@ -130,4 +130,95 @@ fn a_gateway_works_with_the_moved_database() {
     served.stop();
     home.flock(["home", "move", "--to", "sqlite"]).ok();
     assert_eq!(messages(&home), 6);
+}
+
+/// Returns what drafts of homes and archives are left beside the home.
+fn drafts(home: &TempHome) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(home.outside()).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".flock-")).collect()
+}
+
+#[test]
+fn a_backup_of_a_home_on_a_server_becomes_a_home_in_a_file_or_on_a_server() {
+    let Some(server) = postgres::server() else { return };
+    let (home, first, second) = (with_channel(), postgres::schema(), postgres::schema());
+    home.flock(["home", "move", "--to", &server, "--schema", &first]).ok();
+    let file = home.outside().join("one.tar.gz").display().to_string();
+    let served = Served::start(&home);
+    let made = home.flock(["backup", &file, "--json"]).ok().json();
+    assert!(made["database"]["server"].as_str().unwrap().ends_with(&format!("schema {first}")), "{made:#}");
+    assert_eq!(made["database"]["auditFault"], json!(null), "{made:#}");
+    home.flock(["backup", "--verify", &file]).ok();
+    let beside = |name: &str| home.outside().join(name);
+    let in_home = |name: &str, line: &[&str]| {
+        let place = beside(name).display().to_string();
+        home.flock([&["--home", &*place], line].concat())
+    };
+    // A gateway runs there.
+    let taken = in_home("taken", &["restore", &file, "--to", &server, "--schema", &first]).fails(5);
+    assert!(taken.stderr.contains("another gateway uses the database"), "{taken:?}");
+    served.stop();
+    let occupied = in_home("taken", &["restore", &file, "--to", &server, "--schema", &first]).fails(5);
+    assert!(
+        occupied.stderr.contains("it has a database of flock") && occupied.stderr.contains("DROP SCHEMA"),
+        "{occupied:?}"
+    );
+    assert!(!beside("taken").exists() && drafts(&home).is_empty(), "{:?}", drafts(&home));
+
+    let restored = in_home("file", &["restore", &file, "--json"]).ok().json();
+    assert_eq!(restored["server"], json!(null), "{restored:#}");
+    assert!(restored["notes"][0].as_str().unwrap().contains(&first), "{restored:#}");
+    assert!(!beside("file/store.json").exists() && beside("file/data/flock.db").exists());
+    let on_server = ["restore", &file, "--to", &server, "--schema", &second, "--json"];
+    let restored = in_home("server", &on_server).ok().json();
+    assert!(restored["server"].as_str().unwrap().ends_with(&format!("schema {second}")), "{restored:#}");
+    assert_eq!(restored["notes"], json!([]), "{restored:#}");
+    assert!(beside("server/store.json").exists());
+    let files = std::fs::read_dir(beside("server/data")).unwrap().map(|file| file.unwrap().file_name());
+    let kept: Vec<_> = files.filter(|name| name.to_string_lossy().starts_with("flock.db")).collect();
+    assert!(kept.is_empty(), "{kept:?}");
+    for name in ["file", "server"] {
+        in_home(name, &["audit", "--verify"]).ok();
+        let read = in_home(name, &["channel", "read", "work", "--json"]).ok();
+        assert_eq!(read.stdout.matches("message ").count(), 5, "{read:?}");
+        in_home(name, &["channel", "post", "work", "it goes on"]).ok();
+        let audit = in_home(name, &["audit", "--action", "home.restore", "--json"]).ok();
+        assert!(audit.stdout.contains("the backup of"), "{audit:?}");
+    }
+    // What the restored homes write is theirs alone.
+    assert_eq!(messages(&home), 5);
+    assert!(!home.flock(["channel", "read", "work"]).ok().stdout.contains("it goes on"));
+    postgres::discard(&second);
+}
+
+#[test]
+fn a_backup_and_a_restore_without_the_server_leave_nothing() {
+    let home = with_channel();
+    let file = home.outside().join("one.tar.gz").display().to_string();
+    home.flock(["backup", &file]).ok();
+    let port = crate::support::home::free_port();
+    let address = format!("postgres://flock@127.0.0.1:{port}/flock");
+    let other = home.outside().join("other").display().to_string();
+    let line = ["--home", &other, "restore", &file];
+    let failed = home.flock([&line[..], &["--to", &address]].concat()).fails(1);
+    assert!(failed.stderr.contains(&format!("127.0.0.1:{port}/flock")), "{failed:?}");
+    assert!(!home.outside().join("other").exists() && drafts(&home).is_empty(), "{:?}", drafts(&home));
+    for wrong in
+        [&["--to", "mysql://a:hunter2@db/b"][..], &["--schema", "x"], &["--to", "sqlite", "--replace-nul"]]
+    {
+        let refused = home.flock([&line[..], wrong].concat()).fails(2);
+        assert!(!refused.stderr.contains("hunter2"), "{refused:?}");
+    }
+    let database = home.file("data/flock.db");
+    std::fs::rename(&database, home.file("data/flock.db.kept")).unwrap();
+    std::fs::write(home.file("store.json"), json!({"postgres": address}).to_string()).unwrap();
+    let two = home.outside().join("two.tar.gz");
+    let failed = home.flock(["backup", &two.display().to_string()]).fails(1);
+    assert!(failed.stderr.contains(&format!("127.0.0.1:{port}/flock")), "{failed:?}");
+    assert!(!two.exists() && drafts(&home).is_empty(), "{:?}", drafts(&home));
+    // An archive whose home names a server is a home with a file: nobody else's server is used for it.
+    std::fs::remove_file(home.file("store.json")).unwrap();
+    std::fs::rename(home.file("data/flock.db.kept"), &database).unwrap();
+    home.flock([&line[..], &["--json"]].concat()).ok();
+    home.flock(["--home", &other, "audit", "--verify"]).ok();
 }

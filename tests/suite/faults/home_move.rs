@@ -135,3 +135,31 @@ fn a_person_stops_a_move_and_goes_on_with_it() {
     }
     is_sound(&home, 2);
 }
+
+#[test]
+fn a_killed_restore_to_a_server_goes_on_or_names_what_is_left() {
+    let Some(server) = postgres::server() else { return };
+    let (home, schema) = (with_posts(3), postgres::schema());
+    let file = home.outside().join("one.tar.gz").display().to_string();
+    home.flock(["backup", &file]).ok();
+    post(&home, 3);
+    let line = format!("restore {file} --replace --yes --to {server} --schema {schema}");
+    // The home that is there stays as it is, and the copy on the server goes on.
+    for at in ["MoveCopying:3", "MoveProved"] {
+        assert!(dies_with(&home, &line, at, &[]), "{at}");
+        is_sound(&home, 4);
+        assert!(!home.file("store.json").exists(), "{at}");
+    }
+    assert!(dies_with(&home, &line, "MoveSwitched", &[]));
+    is_sound(&home, 4);
+    assert!(dies_with(&home, &line, "RestoreReady", &[]));
+    is_sound(&home, 4);
+    let refused = home.flock(line.split(' ')).fails(5);
+    assert!(refused.stderr.contains("is not empty") && refused.stderr.contains("DROP SCHEMA"), "{refused:?}");
+    is_sound(&home, 4);
+    postgres::discard(&schema);
+    home.flock(line.split(' ')).ok();
+    is_sound(&home, 3);
+    assert!(home.file("store.json").exists());
+    postgres::discard(&schema);
+}
