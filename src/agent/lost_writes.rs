@@ -9,7 +9,7 @@ use super::transcript::{Record, TranscriptError, look};
 use super::turn::TurnError;
 use crate::error::chain;
 use crate::home::reverse_lines::ReverseLines;
-use crate::id::{SessionKey, TurnId};
+use crate::id::{AgentId, SessionKey, TurnId};
 use crate::store::Session;
 
 /// Number of sessions that are compared, the most recently used first: only the newest writes can be lost.
@@ -45,13 +45,16 @@ struct TranscriptEnd {
 }
 
 impl Engine {
-    /// Returns the sessions whose transcript and database disagree about their turns because a disk lost writes. To be
-    /// called at the start, before any turn.
+    /// Returns the sessions whose transcript and database disagree about their turns because a disk lost writes, of the agents
+    /// for which `is_wanted` returns `true`. To be called before any turn of them.
     ///
     /// # Errors
     ///
     /// Returns an error if the database can't be read. A transcript that can't be read is logged and skipped.
-    pub async fn lost(&self) -> Result<Vec<LostWrites>, TurnError> {
+    pub async fn lost(
+        &self,
+        is_wanted: impl Fn(&AgentId) -> bool,
+    ) -> Result<Vec<LostWrites>, TurnError> {
         let mut found = Vec::new();
         for session in self
             .parts
@@ -60,7 +63,7 @@ impl Engine {
             .list(None, MAX_SESSIONS)
             .await?
             .into_iter()
-            .filter(|session| session.turns > 0)
+            .filter(|session| session.turns > 0 && is_wanted(session.key.agent()))
         {
             match compare_session(self, &session).await {
                 Ok(lost) => found.extend(lost),

@@ -1,6 +1,7 @@
 //! The bridges that run: one task for each bridge of the configuration.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,9 @@ use super::connection::{BridgeStatus, Connection, SharedState};
 use super::turns::Turns;
 use crate::config::Bridge;
 use crate::config::bridges::TokenStamp;
+use crate::store::{LeaseKind, LeaseSubject};
 use crate::swarm::Swarm;
+use crate::swarm::lease::LeaseUse;
 use crate::swarm::triage::Triage;
 
 /// Time between two looks at the configuration. A look costs one `stat`.
@@ -34,7 +37,13 @@ struct RunningBridge {
     /// The tokens that it signed in with.
     tokens: TokenStamp,
     shared: Arc<SharedState>,
+    // The task ends before the lease of the bridge may go: fields are dropped in this order.
     _task: AbortOnDropHandle<()>,
+    _lease: LeaseUse,
+}
+
+fn subject(bridge: &str) -> LeaseSubject {
+    LeaseSubject { kind: LeaseKind::Bridge, name: bridge.to_owned() }
 }
 
 impl Bridges {
@@ -58,6 +67,7 @@ impl Bridges {
         // It is set once, because a gateway runs its bridges once.
         let _ = self.parts.set((triage, turns));
         let mut known = swarm.config();
+        let mut owners = swarm.ownership().changes();
         loop {
             self.apply(&swarm);
             let config = swarm.config();
@@ -66,14 +76,16 @@ impl Bridges {
                 self.wake();
                 known = config;
             }
-            if stop.run_until_cancelled(tokio::time::sleep(CONFIG_INTERVAL)).await.is_none() {
-                self.running().clear();
-                return;
+            tokio::select! {
+                () = stop.cancelled() => return self.running().clear(),
+                () = tokio::time::sleep(CONFIG_INTERVAL) => {}
+                // The sender lives as long as the swarm.
+                _ = owners.changed() => {}
             }
         }
     }
 
-    /// Starts and ends bridges so that those run that the configuration has now.
+    /// Starts and ends bridges so that those run that the configuration has now, and that no other gateway runs.
     pub(crate) fn apply(&self, swarm: &Arc<Swarm>) {
         let Some((triage, turns)) = self.parts.get() else { return };
         let config = swarm.config();
@@ -83,9 +95,14 @@ impl Bridges {
         running.retain(|name, running| {
             wanted().any(|bridge| *bridge == running.bridge)
                 && TokenStamp::now(swarm.home(), name) == running.tokens
+                && swarm.ownership().holds(&subject(name))
         });
         for bridge in wanted() {
-            running.entry(bridge.name.clone()).or_insert_with(|| start(triage, bridge, turns));
+            if let Entry::Vacant(place) = running.entry(bridge.name.clone())
+                && let Some(lease) = swarm.ownership().enter(subject(&bridge.name))
+            {
+                place.insert(start(triage, bridge, turns, lease));
+            }
         }
     }
 
@@ -105,7 +122,7 @@ async fn run(triage: Arc<Triage>, bridge: &Bridge, state: Arc<SharedState>, turn
     }
 }
 
-fn start(triage: &Arc<Triage>, bridge: &Bridge, turns: &Turns) -> RunningBridge {
+fn start(triage: &Arc<Triage>, bridge: &Bridge, turns: &Turns, lease: LeaseUse) -> RunningBridge {
     let shared = Arc::new(SharedState::default());
     // Taken before they are read. If one changes in between, the bridge begins once more.
     let tokens = TokenStamp::now(triage.swarm().home(), &bridge.name);
@@ -121,7 +138,8 @@ fn start(triage: &Arc<Triage>, bridge: &Bridge, turns: &Turns) -> RunningBridge 
         })
         .await;
     });
-    RunningBridge { bridge: bridge.clone(), tokens, shared, _task: AbortOnDropHandle::new(task) }
+    let task = AbortOnDropHandle::new(task);
+    RunningBridge { bridge: bridge.clone(), tokens, shared, _task: task, _lease: lease }
 }
 
 /// Runs a connection until it ends by itself. A library that panics at what a platform sent ends neither the bridge for

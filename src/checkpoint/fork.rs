@@ -192,7 +192,7 @@ fn copy(
             (record.files.ok_or(without)?, Some(record))
         }
     };
-    let above = [home.workspaces(), home.root().join("agents")];
+    let above = [home.workspaces(), home.agents()];
     for above in &above {
         // What a killed fork has left.
         let left: Vec<String> =

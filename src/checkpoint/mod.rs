@@ -217,9 +217,9 @@ impl Checkpoints {
         .await
     }
 
-    /// Completes what an earlier process has left: interrupted rewinds, and turns that it did not end. The caller makes
-    /// sure that no turn begins meanwhile.
-    pub(crate) async fn recover(&self) {
+    /// Completes what an earlier process has left: interrupted rewinds, and turns that it did not end, of the agents for which
+    /// `is_wanted` returns `true`. The caller makes sure that no turn of them begins meanwhile.
+    pub(crate) async fn recover(&self, is_wanted: impl Fn(&AgentId) -> bool) {
         if let Err(error) = self.finish_team_fork().await {
             tracing::error!(
                 error = chain(&error),
@@ -227,7 +227,7 @@ impl Checkpoints {
             );
         }
         for agent in &self.config().agents {
-            if !self.home().checkpoints(&agent.id).exists() {
+            if !is_wanted(&agent.id) || !self.home().checkpoints(&agent.id).exists() {
                 continue;
             }
             // A rewind that somebody has asked for meanwhile has completed the one before it.

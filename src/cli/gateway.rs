@@ -1,6 +1,10 @@
 //! `flock gateway serve`: the process of the gateway. The supervisor runs it; people run `flock start`.
 //!
-//! `flock gateway check` opens the home without serving it.
+//! `flock gateway check` opens the home without serving it. The verbs that have several gateways use one database are in
+//! files of their own.
+
+mod invite;
+mod join;
 
 use std::time::Duration;
 
@@ -15,7 +19,7 @@ use crate::store::integrity::{self, CheckDepth};
 use crate::store::{self, Store};
 use crate::ui::log;
 
-/// Run the gateway in the foreground, as the supervisor does, or check whether it could run
+/// Run the gateway in the foreground, check whether it could run, or have several of them use one database
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,18 +32,38 @@ enum Action {
     Serve,
     /// Open this home as the gateway does, and report the result
     Check,
+    /// Let gateways of other homes use the database beside this one
+    ///
+    /// The database has to be on a server of PostgreSQL. Each of the gateways takes care of some of the agents. If one ends or
+    /// dies, the others take its agents over. They share the configuration, which is in the database then. Each has keys of
+    /// its own in secrets/, and all of them need the files of the agents in one folder that each machine sees: this home.
+    #[command(after_long_help = "\
+Examples:
+  flock gateway invite
+  flock gateway invite --end")]
+    Invite(invite::Args),
+    /// Use the database and the agents of other gateways, beside them
+    ///
+    /// The home takes their configuration. It keeps its own keys, port and owner's token. It must not have conversations of
+    /// its own: make one with flock init for this.
+    #[command(after_long_help = "\
+Examples:
+  flock gateway join postgres://flock@db.example/flock --files /mnt/team/.flock")]
+    Join(join::Args),
 }
 
 /// Serves until it is told to stop, or checks that it could.
 ///
 /// # Errors
 ///
-/// Returns an error if the home or its configuration is not usable, if the database is damaged, or if the gateway can't
-/// serve, as [`crate::gateway::lifecycle::ServeError`] describes.
+/// Returns an error if the home or its configuration is not usable, if the database is damaged, if the gateway can't
+/// serve, as [`crate::gateway::lifecycle::ServeError`] describes, or if it can't have others beside it.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    match args.action {
+    match &args.action {
         Action::Serve => run_gateway(context),
         Action::Check => check(context),
+        Action::Invite(args) => invite::run(args, context),
+        Action::Join(args) => join::run(args, context),
     }
 }
 

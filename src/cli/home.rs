@@ -140,13 +140,13 @@ fn failure(error: MoveError, command: &str) -> Failure {
 }
 
 /// The locks that keep everybody else from the database: supervisors, gateways, and commands that change it themselves.
-struct MoveLocks {
+pub(super) struct MoveLocks {
     _supervisor: Lock,
     _gateway: Lock,
     _move: Lock,
 }
 
-fn take_locks(home: &Home, context: &Context) -> Result<MoveLocks, Failure> {
+pub(super) fn take_locks(home: &Home, context: &Context) -> Result<MoveLocks, Failure> {
     home.make_folders()?;
     let moving = Lock::try_acquire(&home.move_lock()).map_err(|error| match error {
         HomeError::Held { .. } => Failure::new(Kind::Conflict, "the database is being moved already")

@@ -34,6 +34,7 @@ pub(crate) mod relocate;
 pub(crate) mod restore;
 pub mod secret;
 pub mod setting;
+pub(crate) mod shared;
 pub mod starter;
 mod storage;
 mod stored_keys;

@@ -12,19 +12,19 @@ use crate::home::Home;
 /// `true` if anything changed.
 pub(crate) fn relocate(document: &mut Value, from: &Path, home: &Home) -> bool {
     let before = document.clone();
-    let moved = |place: Option<&mut Value>| {
+    let moved = |place: Option<&mut Value>, to: &Path| {
         let Some(Value::String(path)) = place else { return };
         // A folder that a person chose outside the old home stays.
         let Ok(rest) = Path::new(path).strip_prefix(from) else { return };
-        if let Some(now) = home.root().join(rest).to_str() {
+        if let Some(now) = to.join(rest).to_str() {
             now.clone_into(path);
         }
     };
-    moved(document.pointer_mut(&format!("/{}/dataDir", PLUGIN.join("/"))));
+    moved(document.pointer_mut(&format!("/{}/dataDir", PLUGIN.join("/"))), home.root());
     replace_store_bind(document.pointer_mut("/agents/defaults/sandbox/docker/binds"), home);
     let listed = document.pointer_mut("/agents/list").and_then(Value::as_array_mut);
     for agent in listed.into_iter().flatten() {
-        moved(agent.get_mut("workspace"));
+        moved(agent.get_mut("workspace"), home.files());
         replace_store_bind(agent.pointer_mut("/sandbox/docker/binds"), home);
     }
     *document != before

@@ -23,6 +23,7 @@ use crate::agent::{Provenance, TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{BoxFuture, Message};
+use crate::swarm::lease::{LeaseUse, Ownership};
 use crate::sync::lock;
 use crate::telemetry::{self, Telemetry, TraceContext};
 
@@ -49,6 +50,9 @@ pub(crate) enum TurnRefused {
     /// The gateway is stopping and accepts no turn any more.
     #[error("the gateway is stopping")]
     Stopping,
+    /// The turns of the agent do not run on this gateway now.
+    #[error("the agent's turns do not run on this gateway; another one has taken it, or is about to")]
+    Elsewhere,
 }
 
 /// The reason why an accepted turn produced no outcome.
@@ -251,6 +255,7 @@ pub struct TurnDriver {
     tasks: TaskTracker,
     stop: CancellationToken,
     ready: CancellationToken,
+    ownership: Arc<Ownership>,
 }
 
 impl TurnDriver {
@@ -261,6 +266,7 @@ impl TurnDriver {
         events: Arc<EventBuffer>,
         limits: &ServerLimits,
         telemetry: Arc<Telemetry>,
+        ownership: Arc<Ownership>,
     ) -> Self {
         Self {
             runner,
@@ -272,6 +278,7 @@ impl TurnDriver {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             ready: CancellationToken::new(),
+            ownership,
         }
     }
 
@@ -284,8 +291,8 @@ impl TurnDriver {
     ///
     /// # Errors
     ///
-    /// Returns [`TurnRefused::Full`] if too many turns wait already, in this session or in total, and [`TurnRefused::Stopping`]
-    /// if the gateway is stopping.
+    /// Returns [`TurnRefused::Full`] if too many turns wait already, in this session or in total, [`TurnRefused::Stopping`]
+    /// if the gateway is stopping, and [`TurnRefused::Elsewhere`] if another gateway takes care of the agent.
     pub(crate) fn start(
         self: &Arc<Self>,
         request: TurnRequest,
@@ -293,6 +300,7 @@ impl TurnDriver {
         cancel: CancellationToken,
         mut on_event: impl FnMut(TurnEvent) + Send + 'static,
     ) -> Result<TurnHandle, TurnRefused> {
+        let lease = self.ownership.enter_agent(&request.agent).ok_or(TurnRefused::Elsewhere)?;
         // The place is taken before anything else, so the order of requests is the order in the queue.
         let place = self.queues.enter(&request.session, origin == TurnOrigin::Task)?;
         let (sender, result) = oneshot::channel();
@@ -329,7 +337,7 @@ impl TurnDriver {
         // The turn has a task of its own, so what it belongs to is handed over.
         let above = telemetry::current().and_then(|current| current.context().cloned());
         let (turn_id, session) = (request.turn, request.session.clone());
-        let entry = Entry { driver: self.clone(), turn: turn_id, session, origin, above };
+        let entry = Entry { driver: self.clone(), turn: turn_id, session, origin, above, _lease: lease };
         if is_stopping {
             return Err(TurnRefused::Stopping);
         }
@@ -428,6 +436,8 @@ struct Entry {
     origin: TurnOrigin,
     /// The span of flock or of a client that asked for the turn.
     above: Option<TraceContext>,
+    /// Keeps the agent on this gateway.
+    _lease: LeaseUse,
 }
 
 impl Entry {
@@ -444,14 +454,21 @@ impl Entry {
         // marked.
         let turn = async {
             driver.ready.cancelled().await;
-            place.wait().await
+            if !driver.ownership.until_settled(&request.agent).await {
+                return None;
+            }
+            Some(place.wait().await)
         };
         let _permit = tokio::select! {
             // `biased` polls the cancellation first. A turn whose client disconnected while it waited must not begin,
             // even if its slot is free now.
             biased;
             () = cancel.cancelled() => return Err(TurnError::Cancelled),
-            permit = turn => permit,
+            permit = turn => match permit {
+                Some(permit) => permit,
+                // The agent's lease went away before its turns were taken up.
+                None => return Err(TurnError::Cancelled),
+            },
         };
         if let Some(active) = lock(&driver.active).get_mut(&self.turn) {
             // `withdraw` cancels under the same lock, so a turn that was taken back never begins.

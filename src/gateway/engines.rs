@@ -368,12 +368,13 @@ pub(crate) async fn move_agents(
     is_busy: &(dyn Fn(&AgentId) -> bool + Send + Sync),
 ) {
     let engines = swarm.engines();
-    let moves = match engines.moves(None).await {
+    let mut moves = match engines.moves(None).await {
         Ok(moves) => moves,
         Err(error) => {
             return tracing::error!(error = chain(&error), "failed to look for agents that have to move");
         }
     };
+    moves.retain(|planned| swarm.ownership().has_agent(&planned.agent));
     if moves.is_empty() {
         return;
     }

@@ -1,19 +1,21 @@
 //! Says every two seconds that this gateway lives, and takes the leases of what it should take care of, if its database is on
 //! a server.
 //!
-//! As long as a database has one gateway, that one takes all of them, and nothing asks for them but the status.
+//! A gateway without others takes all of them. One of a group works on nothing else than what it holds (`Ownership`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ability;
 use super::driver::TurnDriver;
 use super::state::Gateway;
 use crate::clock;
 use crate::config::Config;
 use crate::error::chain;
+use crate::provider::Catalog;
 use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, NoticeKind, Store, StoreError};
-use crate::swarm::lease::{FleetView, LeaseKeeper, LeasePlan, RETRY_MS, next_beat};
+use crate::swarm::lease::{FleetView, LeaseKeeper, LeasePlan, LeaseView, RETRY_MS, next_beat};
 
 /// The shortest pause between two looks at the leases, in milliseconds.
 const SHORTEST_MS: i64 = 100;
@@ -24,10 +26,11 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
     let store = gateway.swarm.store();
     let Some(epoch) = store.epoch() else { return };
     let mut keeper = LeaseKeeper::new(epoch);
+    let mut abilities = Abilities::new(&gateway);
     let mut notices = store.notices();
     let mut has_failed = false;
     loop {
-        let wait = match step(&gateway, epoch, &mut keeper).await {
+        let wait = match step(&gateway, epoch, &mut keeper, &mut abilities).await {
             Ok(wait) => {
                 has_failed = false;
                 wait
@@ -53,7 +56,12 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
 
 /// Gives a sign of life, and carries out what the keeper of the leases asks for. Returns the pause until the next one, in
 /// milliseconds.
-async fn step(gateway: &Gateway, epoch: Epoch, keeper: &mut LeaseKeeper) -> Result<i64, StoreError> {
+async fn step(
+    gateway: &Gateway,
+    epoch: Epoch,
+    keeper: &mut LeaseKeeper,
+    abilities: &mut Abilities,
+) -> Result<i64, StoreError> {
     let store = gateway.swarm.store();
     let sent = clock::boot_ms();
     let beat = store.gateways().beat(epoch, keeper.judging()).await?;
@@ -65,13 +73,28 @@ async fn step(gateway: &Gateway, epoch: Epoch, keeper: &mut LeaseKeeper) -> Resu
     let leases = store.leases().list().await?;
     let leases: BTreeMap<_, _> = leases.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
     let living: Vec<Epoch> = beat.living.iter().map(|living| living.epoch).collect();
-    let plan = plan(gateway, keeper, &living, &leases);
+    let lacking = abilities.look(gateway);
+    let mut plan = plan(gateway, keeper, &living, &leases, lacking);
+    let ownership = gateway.swarm.ownership();
+    let publish = |keeper: &LeaseKeeper, leases: &BTreeMap<LeaseSubject, Lease>| {
+        let (held, until) = (keeper.held(), keeper.acts_until());
+        ownership.update(LeaseView { held, leases, living: &beat.living, until });
+    };
+    publish(keeper, &leases);
+    // From now on nothing begins on them. What has begun since the plan was made has to end first; the next plan has them
+    // again.
+    let busy = busy(&gateway.driver);
+    plan.give_up.retain(|subject| !ownership.is_in_use(subject) && !busy.contains(subject));
     // The configuration has most of them for ever, so usually there is nothing to do.
     if !plan.give_up.is_empty() {
         store.leases().give_up(epoch, plan.give_up).await?;
     }
     if !plan.take.is_empty() {
-        keeper.took(store.leases().take(epoch, plan.take).await?);
+        let taken = store.leases().take(epoch, plan.take).await?;
+        let mut leases = leases;
+        leases.extend(taken.iter().map(|lease| (lease.subject.clone(), lease.clone())));
+        keeper.took(taken);
+        publish(keeper, &leases);
     }
     Ok(plan.look_in.map_or(wait, |look| look.clamp(SHORTEST_MS, wait.max(SHORTEST_MS))))
 }
@@ -81,16 +104,46 @@ fn plan(
     keeper: &mut LeaseKeeper,
     living: &[Epoch],
     leases: &BTreeMap<LeaseSubject, Lease>,
+    lacking: &BTreeMap<LeaseSubject, String>,
 ) -> LeasePlan {
     let (wanted, busy) = (wanted(&gateway.config()), busy(&gateway.driver));
+    let ownership = gateway.swarm.ownership();
     let view = FleetView {
         living,
         leases,
         wanted: &wanted,
-        is_able: &|_: &LeaseSubject| true,
-        is_idle: &|subject: &LeaseSubject| !busy.contains(subject),
+        is_able: &|subject: &LeaseSubject| !lacking.contains_key(subject),
+        is_idle: &|subject: &LeaseSubject| !busy.contains(subject) && !ownership.is_in_use(subject),
     };
     keeper.plan(&view, clock::boot_ms())
+}
+
+/// What this gateway can take care of.
+struct Abilities {
+    catalog: Catalog,
+    /// What it lacked at the last look.
+    lacking: BTreeMap<LeaseSubject, String>,
+}
+
+impl Abilities {
+    fn new(gateway: &Gateway) -> Self {
+        Self { catalog: Catalog::new(gateway.home().clone()), lacking: BTreeMap::new() }
+    }
+
+    /// Returns what this gateway lacks, and logs what is new. One without others has to do everything, whatever it lacks.
+    fn look(&mut self, gateway: &Gateway) -> &BTreeMap<LeaseSubject, String> {
+        if gateway.swarm.ownership().is_shared() {
+            let lacking = ability::lacking(gateway.home(), &gateway.config(), &self.catalog);
+            for (subject, reason) in &lacking {
+                if self.lacking.get(subject) != Some(reason) {
+                    let (kind, name) = (subject.kind.as_str(), subject.name.as_str());
+                    tracing::warn!(kind, name, reason, "this gateway can't take it, and leaves it to others");
+                }
+            }
+            self.lacking = lacking;
+        }
+        &self.lacking
+    }
 }
 
 /// Returns everything that somebody has to take care of.

@@ -16,6 +16,7 @@ use super::driver::{EventCallback, TurnRunner};
 use super::operation_recovery::{self, OperationRecovery};
 use super::projects::SandboxChecks;
 use super::projects::train::Train;
+use super::shared_config::{self, SharedConfigError};
 use super::state::Gateway;
 use super::team::Team;
 use super::telemetry::Exporter;
@@ -43,9 +44,10 @@ use crate::sandbox::SandboxError;
 use crate::sandbox::check::DockerChecks;
 use crate::sandbox::docker::DockerSandbox;
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{self, NewGateway, Store, StoreError};
+use crate::store::{self, LeaseKind, LeaseSubject, NewGateway, Store, StoreError};
 use crate::supervise::health::HomeIdentity;
 use crate::supervise::parent_watch;
+use crate::swarm::lease::while_held;
 use crate::swarm::operation::OperationError;
 use crate::swarm::triage::Triage;
 use crate::swarm::{Swarm, scheduler};
@@ -70,6 +72,9 @@ pub enum ServeError {
     /// A rename that was interrupted can't be finished.
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// The gateway is in a group, and what it needs for that is not there.
+    #[error(transparent)]
+    Group(#[from] SharedConfigError),
     /// The process can't listen for signals.
     #[error("failed to listen for signals")]
     Signals(#[source] std::io::Error),
@@ -84,6 +89,7 @@ impl ServeError {
             Self::Bind(error) => Some(error),
             Self::Store(error) => Some(error),
             Self::Operation(error) => Some(error),
+            Self::Group(error) => Some(error),
             Self::Signals(_) => None,
         }
     }
@@ -132,6 +138,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         version: env!("FLOCK_VERSION").to_owned(),
     };
     let opened = open_database(&home, &this).map_err(|error| classify_error(&home, error))?;
+    join_group(&home, &opened.store, &instance).await?;
     note_state(&home);
     let assembled = GatewayAssembly::new(live.clone(), opened.store, instance, config.port).await;
     let (assembly, rings) = assembled.map_err(|error| classify_error(&home, error))?;
@@ -163,22 +170,16 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         DockerChecks::new(home.clone(), Arc::new(move || read.current()), sandboxes.engine().clone());
     tokio::spawn(sweep_checks(checks));
     let heart = tokio::spawn(heartbeat::run(gateway.clone()));
+    tokio::spawn(shared_config::run(gateway.clone()));
     tokio::spawn(recover_and_run(gateway.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
     tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
     tokio::spawn(merge_train(gateway, &live).run(gateway.stop.clone()));
-    tokio::spawn(gateway.races.clone().run(gateway.stop.clone()));
-    tokio::spawn(schedules::run(gateway.clone()));
-    tokio::spawn(checkpoint_copies::watch(live.clone(), gateway.stop.clone()));
-    let copied = gateway.swarm.store().clone();
-    tokio::spawn(transcript_copies::watch(live.clone(), copied, gateway.stop.clone()));
+    spawn_timed_work(gateway, newest);
     tokio::spawn(engines::watch(gateway.clone()));
-    tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(search_index::watch(gateway.swarm.clone(), gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
-    tokio::spawn(push::run(gateway.clone()));
-    tokio::spawn(disk_quota::watch(gateway.swarm.clone(), gateway.stop.clone()));
     let exporter = Arc::new(Exporter::new(
         gateway.live().clone(),
         gateway.swarm.telemetry().clone(),
@@ -239,6 +240,49 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         Some(trouble) => Err(StoreError::Damaged { path: home.database(), what: trouble.reason }.into()),
         None => Ok(()),
     }
+}
+
+/// Checks that a gateway of a group sees the files of the agents, and takes the configuration of the group. It is to be called
+/// before anything reads agents or their files.
+async fn join_group(home: &Home, store: &Store, instance: &str) -> Result<(), ServeError> {
+    if !store.is_in_group() {
+        return Ok(());
+    }
+    let Some(group) = store.gateway_group().find().await? else { return Ok(()) };
+    shared_config::check_files(home, &group)?;
+    // The gateways that run go on with what they have, and so does this one until its file is mended.
+    if let Err(error) = shared_config::synchronise(home, store, instance).await {
+        tracing::error!(error = chain(&error), "the configuration could not be shared with the other gateways");
+    }
+    Ok(())
+}
+
+/// Starts what happens at certain times for the whole team. Of several gateways, one does it. `newest` is the time of the
+/// newest row when this process started.
+fn spawn_timed_work(gateway: &Arc<Gateway>, newest: Option<i64>) {
+    let races = gateway.races.clone();
+    spawn_clock(gateway, move |_, stop| races.clone().run(stop));
+    spawn_clock(gateway, |gateway, stop| schedules::run(gateway, stop));
+    spawn_clock(gateway, |gateway, stop| checkpoint_copies::watch(gateway.live().clone(), stop));
+    spawn_clock(gateway, |gateway, stop| {
+        transcript_copies::watch(gateway.live().clone(), gateway.swarm.store().clone(), stop)
+    });
+    spawn_clock(gateway, move |gateway, stop| {
+        retention::watch(gateway.engine.clone(), gateway.live().clone(), newest, stop)
+    });
+    spawn_clock(gateway, |gateway, stop| push::run(gateway, stop));
+    spawn_clock(gateway, |gateway, stop| disk_quota::watch(gateway.swarm.clone(), stop));
+}
+
+/// Starts a task that runs while this gateway has the lease of the clock.
+fn spawn_clock<F: Future<Output = ()> + Send + 'static>(
+    gateway: &Arc<Gateway>,
+    work: impl Fn(Arc<Gateway>, CancellationToken) -> F + Send + 'static,
+) {
+    let clock = LeaseSubject { kind: LeaseKind::Clock, name: String::new() };
+    let (ownership, stop, own) =
+        (gateway.swarm.ownership().clone(), gateway.stop.clone(), Arc::clone(gateway));
+    tokio::spawn(while_held(ownership, clock, stop, move |stop| work(Arc::clone(&own), stop)));
 }
 
 /// Makes a generation of what was changed by hand while nothing ran: the configuration, OpenClaw's link, and a program
@@ -490,6 +534,26 @@ async fn recover_and_run(
     let engine = &gateway.engine;
     // What is lost here is made again before anything reads it.
     transcript_copies::bring_back_lost(&gateway).await;
+    // In a group, other gateways may be at work on what is under way. The team takes it up with the leases of the agents.
+    if !gateway.swarm.ownership().is_shared() {
+        mark_interrupted(engine).await;
+    }
+    // The tools of MCP servers are known before a turn asks for them.
+    mcp::clear_secrets(gateway.home());
+    if let Err(error) = gateway.servers.refresh().await {
+        tracing::error!(error = chain(&error), "failed to read the grants of MCP servers");
+    }
+    if !gateway.swarm.ownership().is_shared() {
+        // Interrupted rewinds are completed before a turn can see files of two moments.
+        gateway.checkpoints.recover(|_| true).await;
+    }
+    gateway.driver.recovered();
+    let together = gateway.config().max_turns;
+    team.run(rings, scheduler::Settings { together, ..scheduler::Settings::default() }).await;
+}
+
+/// Marks the turns and settles the model calls that an earlier run left unfinished.
+async fn mark_interrupted(engine: &Engine) {
     match engine.recover().await {
         Ok(marked) if marked.is_empty() => {}
         Ok(marked) => tracing::warn!(turns = marked.len(), "turns of an earlier run were marked interrupted"),
@@ -508,16 +572,6 @@ async fn recover_and_run(
             tracing::error!(error = chain(&error), "failed to settle model calls of an earlier run");
         }
     }
-    // The tools of MCP servers are known before a turn asks for them.
-    mcp::clear_secrets(gateway.home());
-    if let Err(error) = gateway.servers.refresh().await {
-        tracing::error!(error = chain(&error), "failed to read the grants of MCP servers");
-    }
-    // Interrupted rewinds are completed before a turn can see files of two moments.
-    gateway.checkpoints.recover().await;
-    gateway.driver.recovered();
-    let together = gateway.config().max_turns;
-    team.run(rings, scheduler::Settings { together, ..scheduler::Settings::default() }).await;
 }
 
 /// Takes up the requests that an earlier run left, then ends those that nobody decides in time.

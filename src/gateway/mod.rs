@@ -6,6 +6,7 @@
 //! them.
 
 pub(crate) mod a2a;
+pub(crate) mod ability;
 mod activity;
 pub(crate) mod agent_changes;
 pub(crate) mod agent_services;
@@ -55,6 +56,7 @@ pub mod scope;
 mod search_index;
 pub mod server;
 pub mod sessions;
+pub(crate) mod shared_config;
 pub(crate) mod sign_in;
 mod skill_summary;
 pub mod state;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::events::{EventBuffer, EventRead};
 use super::state::Gateway;
 use super::wall_clock::WallClock;
@@ -19,20 +21,27 @@ const MOST_EVENTS: usize = 256;
 const RECIPIENT_EVENTS: [&str; 6] =
     ["agent.thawed", "agent.added", "agent.removed", "channel.changed", "channel.created", "config.changed"];
 
-/// Runs the schedules of a gateway until it stops.
-pub(crate) async fn run(gateway: Arc<Gateway>) {
+/// Longest time between two looks of a gateway with others beside it, which may change schedules too.
+const SHARED_LOOK_MS: i64 = 10_000;
+
+/// Runs the schedules of a gateway until `stop` is cancelled.
+pub(crate) async fn run(gateway: Arc<Gateway>, stop: CancellationToken) {
     let (swarm, events) = (&gateway.swarm, &gateway.events);
     let clock = WallClock::new();
     let mut news = events.watch();
     let mut position = events.now();
     let mut wake_at = None;
     let mut is_due = true;
-    while !gateway.stop.is_cancelled() {
+    while !stop.is_cancelled() {
         if is_due {
             wake_at = look(swarm).await;
+            if swarm.ownership().is_shared() {
+                let latest = unix_ms() + SHARED_LOOK_MS;
+                wake_at = Some(wake_at.map_or(latest, |at| at.min(latest)));
+            }
         }
         tokio::select! {
-            () = gateway.stop.cancelled() => return,
+            () = stop.cancelled() => return,
             () = swarm.schedule_changed() => is_due = true,
             () = clock.reached(wake_at) => is_due = true,
             changed = news.changed() => {

@@ -150,7 +150,8 @@ impl Gateway {
             checkpoints.serve(Arc::new(GatewayServices(gateway.clone())));
             parts.engine.watch_turns(Arc::new(TurnCheckpoints(checkpoints.clone())));
             let telemetry = parts.swarm.telemetry().clone();
-            let driver = TurnDriver::new(parts.runner, parts.events.clone(), &parts.limits, telemetry);
+            let (events, ownership) = (parts.events.clone(), parts.swarm.ownership().clone());
+            let driver = TurnDriver::new(parts.runner, events, &parts.limits, telemetry, ownership);
             let driver = Arc::new(driver);
             let races = Races::new(parts.swarm.clone(), parts.projects.clone(), checkpoints.clone());
             let ended = driver.clone();

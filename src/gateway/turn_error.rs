@@ -21,6 +21,7 @@ pub(crate) fn refusal(refused: TurnRefused) -> ApiError {
     let (status, code) = match refused {
         TurnRefused::Full(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),
         TurnRefused::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        TurnRefused::Elsewhere => (StatusCode::SERVICE_UNAVAILABLE, "on_another_gateway"),
     };
     let mut error = ApiError::new(status, code, refused.to_string());
     error.retry_after = Some(Duration::from_secs(1));

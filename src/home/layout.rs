@@ -4,12 +4,20 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::HomeError;
 use crate::id::{AgentId, EngineName, McpServerName, ProjectName, hex};
+
+/// The name of the link to the agents' files of other gateways.
+const FILES: &str = "files";
+/// The name of the mark in the folder of the agents' files.
+pub(crate) const FILES_MARK: &str = "flock-files";
 
 /// A home's folder, as a canonical path, and the paths of everything in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
+    /// The folder of the agents' files.
+    files: PathBuf,
     suffix: String,
 }
 
@@ -22,7 +30,9 @@ impl Home {
     pub fn new(root: PathBuf, default: Option<&Path>) -> Self {
         let suffix =
             if default == Some(root.as_path()) { String::new() } else { format!("-{}", digest(&root)) };
-        Self { root, suffix }
+        // Only a home that has joined a group of gateways has this link.
+        let files = std::fs::read_link(root.join(FILES)).unwrap_or_else(|_| root.clone());
+        Self { root, files, suffix }
     }
 
     /// Returns eight hex digits that identify the folder, also for the home at the default path.
@@ -35,6 +45,61 @@ impl Home {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Returns the folder that has the agents' files: transcripts, workspaces, vaults, skills, projects. It is the home's own,
+    /// unless the home's gateway has joined others. Then [`Self::files_link`] leads to it.
+    #[must_use]
+    pub fn files(&self) -> &Path {
+        &self.files
+    }
+
+    /// Returns the link to the folder of the agents' files, if that is not the home itself.
+    #[must_use]
+    pub(crate) fn files_link(&self) -> PathBuf {
+        self.root.join(FILES)
+    }
+
+    /// Returns the home as it would be with the agents' files in another folder.
+    #[must_use]
+    pub(crate) fn seen_with_files(&self, folder: &Path) -> Self {
+        Self { files: folder.to_owned(), ..self.clone() }
+    }
+
+    /// Has the home use the agents' files in another folder from now on, and returns it as it is then.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the link can't be written.
+    pub(crate) fn with_files(&self, folder: &Path) -> Result<Self, HomeError> {
+        let (link, draft) = (self.files_link(), self.root.join(format!(".new-{FILES}")));
+        match fs_err::remove_file(&draft) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(HomeError::io("remove", &draft)(error));
+            }
+            _ => {}
+        }
+        std::os::unix::fs::symlink(folder, &draft).map_err(HomeError::io("write the link", &draft))?;
+        fs_err::rename(&draft, &link).map_err(HomeError::io("write the link", &link))?;
+        Ok(self.seen_with_files(folder))
+    }
+
+    /// Returns the file that marks the folder of the agents' files of a group of gateways.
+    #[must_use]
+    pub(crate) fn files_mark(&self) -> PathBuf {
+        self.files.join(FILES_MARK)
+    }
+
+    /// Returns the folder of flock's own files about agents, with one folder for each.
+    #[must_use]
+    pub(crate) fn agents(&self) -> PathBuf {
+        self.files.join("agents")
+    }
+
+    /// Returns the record of the configuration that this home shares with other gateways.
+    #[must_use]
+    pub(crate) fn shared_config(&self) -> PathBuf {
+        self.data().join("shared-config.json")
     }
 
     /// Returns the suffix for the names of this home's containers, volumes, networks and image tags: empty for the home
@@ -192,7 +257,7 @@ impl Home {
     /// Returns the folder of flock's own files about an agent. The agent itself never sees it.
     #[must_use]
     pub fn agent(&self, agent: &AgentId) -> PathBuf {
-        self.root.join("agents").join(agent.as_str())
+        self.agents().join(agent.as_str())
     }
 
     /// Returns the folder of the files that define an agent and that its owner edits.
@@ -213,7 +278,7 @@ impl Home {
     /// Returns the folder of all workspaces.
     #[must_use]
     pub fn workspaces(&self) -> PathBuf {
-        self.root.join("workspaces")
+        self.files.join("workspaces")
     }
 
     /// Returns an agent's workspace, which is `/workspace` in its sandbox.
@@ -309,7 +374,7 @@ impl Home {
     /// Returns the folder of flock's copies of the projects' repositories.
     #[must_use]
     pub fn projects(&self) -> PathBuf {
-        self.root.join("projects")
+        self.files.join("projects")
     }
 
     /// Returns flock's bare copy of a project's repository.
@@ -321,13 +386,13 @@ impl Home {
     /// Returns the folder of shared knowledge.
     #[must_use]
     pub fn vaults(&self) -> PathBuf {
-        self.root.join("vaults")
+        self.files.join("vaults")
     }
 
     /// Returns the folder of skills, with one folder each.
     #[must_use]
     pub fn skills(&self) -> PathBuf {
-        self.root.join("skills")
+        self.files.join("skills")
     }
 
     /// Returns the lock file that is held while a skill is imported, updated or removed.
@@ -345,7 +410,7 @@ impl Home {
     /// Returns the folder of archetypes that a person has written.
     #[must_use]
     pub fn archetypes(&self) -> PathBuf {
-        self.root.join("archetypes")
+        self.files.join("archetypes")
     }
 
     /// Returns the folder of translated tool descriptions, with one folder for each language.
@@ -357,7 +422,7 @@ impl Home {
     /// Returns the folder of scripted conversations for the provider `script`.
     #[must_use]
     pub fn scripts(&self) -> PathBuf {
-        self.root.join("scripts")
+        self.files.join("scripts")
     }
 
     /// Returns the folder for the files of running processes.
@@ -571,7 +636,7 @@ impl Home {
         vec![
             (self.root.clone(), 0o700),
             (self.data(), 0o700),
-            (self.root.join("agents"), 0o700),
+            (self.agents(), 0o700),
             (self.workspaces(), 0o711),
             (self.vaults(), 0o700),
             (self.skills(), 0o700),

@@ -107,7 +107,7 @@ pub struct ReadOnly;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Opener<'g> {
     Command,
-    /// A database on a server has only one of them at a time.
+    /// A database on a server has only one of them at a time, or those of a group.
     Gateway(&'g NewGateway),
 }
 
@@ -144,8 +144,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::InUse`] if the gateway of another home uses the same database, and the errors of
-    /// [`Self::open`]. One of the same home is kept away from a database file by the lock of the home.
+    /// Returns [`StoreError::InUse`] if the gateway of another home uses the same database and the two are not in a group,
+    /// and the errors of [`Self::open`]. One of the same home is kept away from a database file by the lock of the home.
     pub(crate) fn open_for_gateway(home: &Home, gateway: &NewGateway) -> Result<Self, StoreError> {
         Self::open_as(home, Opener::Gateway(gateway))
     }
@@ -156,6 +156,15 @@ impl Store {
         match &self.access.engine {
             Engine::Sqlite(_) => None,
             Engine::Postgres(engine) => engine.epoch,
+        }
+    }
+
+    /// Returns `true` for a gateway that may have others beside it, because a person has made a group of them.
+    #[must_use]
+    pub(crate) const fn is_in_group(&self) -> bool {
+        match &self.access.engine {
+            Engine::Sqlite(_) => false,
+            Engine::Postgres(engine) => engine.is_in_group,
         }
     }
 

@@ -356,7 +356,9 @@ impl Explain for StoreError {
                 Some(format!("mend {}; docs/home.md says what it holds", path.display()))
             }
             Self::InUse { .. } => Some(
-                "stop that gateway first, or give this home a schema of its own in store.json".to_owned(),
+                "stop that gateway first, give this home a schema of its own in store.json, or have several gateways use \
+                 the database: flock gateway invite"
+                    .to_owned(),
             ),
             // A kill between the last two steps of a move leaves this, too.
             Self::MovedAway { .. } => Some(

@@ -4,6 +4,7 @@
 //! was interrupted. An item is kept from its acceptance until the turn that received it has ended.
 
 use super::audit::{self, AuditEntry};
+use super::notice::NoticeKind;
 use super::schedule;
 use super::session::parsed;
 use super::sql::{
@@ -122,6 +123,7 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewInboxItem) -> sql::Res
             "INSERT INTO inbox (id, session, kind, sender, text, task, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute((&id, new.session.as_str(), new.kind, &new.sender, &new.text, &new.task, new.now))?;
+    transaction.tell(NoticeKind::Work, "");
     Ok(id)
 }
 

@@ -29,11 +29,13 @@ mod exchange;
 mod finding;
 mod freeze;
 mod gateway;
+mod gateway_group;
 mod health;
 mod hook;
 mod idempotency;
 mod inbox;
 mod interaction;
+mod joining;
 mod lease;
 mod link;
 mod location;
@@ -104,12 +106,14 @@ pub(crate) use gateway::NewGateway;
 pub use gateway::{
     Beat, Epoch, Judging, LATE_MS as GATEWAY_LATE_MS, LIFETIME_MS as GATEWAY_LIFETIME_MS, LivingGateway,
 };
+pub use gateway_group::{GatewayGroup, SharedConfig};
 #[cfg(test)]
 pub(crate) use hook::MOST_DELIVERIES;
 pub use hook::{DeliveryOutcome, Hook, HookDelivery, HookKind, HookState, NewDelivery, NewHook};
 pub(crate) use hook::{DeliveryResult, HookAdded};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
+pub(crate) use joining::ServerPlace;
 pub use lease::{Lease, LeaseKind, LeaseSubject};
 pub(crate) use link::{EVERYONE, Link, LinkState};
 pub(crate) use location::{database_file, is_made, server_address};

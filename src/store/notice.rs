@@ -26,10 +26,15 @@ pub enum NoticeKind {
     Gateway,
     /// Leases that were taken or given up.
     Lease,
+    /// Something that waits for an agent's session: a message in a channel, or an item of an inbox.
+    Work,
+    /// The configuration that gateways share.
+    Config,
 }
 
 impl NoticeKind {
-    const ALL: [Self; 4] = [Self::Grant, Self::Freeze, Self::Gateway, Self::Lease];
+    const ALL: [Self; 6] =
+        [Self::Grant, Self::Freeze, Self::Gateway, Self::Lease, Self::Work, Self::Config];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -37,6 +42,8 @@ impl NoticeKind {
             Self::Freeze => "freeze",
             Self::Gateway => "gateway",
             Self::Lease => "lease",
+            Self::Work => "work",
+            Self::Config => "config",
         }
     }
 }

@@ -7,6 +7,7 @@ use super::bridge_traffic::{self, Direction};
 use super::channel::ChannelState;
 use super::delivery;
 use super::idempotency::{self, IdempotencyKey};
+use super::notice::NoticeKind;
 use super::outbox::{self, LinkOrigin};
 use super::session::parsed;
 use super::sql::{
@@ -265,6 +266,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
             new.is_final,
             &new.charged,
         ))?;
+    transaction.tell(NoticeKind::Work, "");
     outbox::queue(transaction, new, &id, seq)?;
     if let Some(origin) = &new.origin {
         outbox::record(transaction, origin, seq, new.now)?;

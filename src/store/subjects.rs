@@ -58,6 +58,8 @@ handles! {
     exchanges: Exchanges;
     /// The freezes of agents and of the home.
     freezes: Freezes;
+    /// The group of gateways that use the database at the same time, if there is one.
+    gateway_group: GatewayGroups;
     /// The gateways that share the database.
     gateways: Gateways;
     /// The grants that requests led to.

@@ -551,23 +551,23 @@ impl<A> Tasks<&Database<A>> {
         .await
     }
 
-    /// Returns the ids of open tasks that no inbox item refers to.
+    /// Returns the ids of open tasks that no inbox item refers to, each with its assignee.
     ///
     /// Their turn ended, and the process was killed before it could record that. A task whose assignee asked a question
     /// waits for the reply and is not among them.
-    pub async fn stranded(self) -> Result<Vec<String>, StoreError> {
+    pub async fn stranded(self) -> Result<Vec<(String, AgentId)>, StoreError> {
         // An item stays in the inbox until its turn has ended, so an open task without one is lost. One that was delivered
         // waits for its submission.
         self.read("look for lost tasks", |connection| {
             connection
                 .prepare(
-                    "SELECT id FROM task WHERE state IN ('submitted', 'working')
+                    "SELECT id, assignee FROM task WHERE state IN ('submitted', 'working')
                      AND NOT EXISTS (SELECT 1 FROM inbox
                          WHERE inbox.task = task.id AND inbox.kind IN ('dm', 'resume', 'notice'))
                      AND NOT EXISTS (SELECT 1 FROM submission
                          WHERE submission.task = task.id AND submission.state IN ('queued', 'checking', 'review'))",
                 )?
-                .query_map((), |row| row.get(0))?
+                .query_map((), |row| Ok((row.get(0)?, parsed(row, 1)?)))?
                 .collect()
         })
         .await

@@ -456,12 +456,12 @@ impl<A> UsageRecords<&Database<A>> {
         .await
     }
 
-    /// Returns the ids of reserved calls, each with its turn.
-    pub async fn reserved(self) -> Result<Vec<(i64, TurnId)>, StoreError> {
+    /// Returns the ids of reserved calls, each with its turn and its agent.
+    pub async fn reserved(self) -> Result<Vec<(i64, TurnId, AgentId)>, StoreError> {
         self.read("list model calls under way", |connection| {
             connection
-                .prepare_cached("SELECT id, turn FROM usage WHERE state = 'reserved'")?
-                .query_map((), |row| Ok((row.get(0)?, parsed(row, 1)?)))?
+                .prepare_cached("SELECT id, turn, agent FROM usage WHERE state = 'reserved'")?
+                .query_map((), |row| Ok((row.get(0)?, parsed(row, 1)?, parsed(row, 2)?)))?
                 .collect()
         })
         .await

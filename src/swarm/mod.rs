@@ -102,6 +102,8 @@ pub struct Swarm {
     telemetry: Arc<Telemetry>,
     /// The container engines, and where agents are placed.
     engines: Arc<Engines>,
+    /// Which of several gateways takes care of what.
+    ownership: Arc<lease::Ownership>,
 }
 
 impl Swarm {
@@ -118,6 +120,7 @@ impl Swarm {
             Arc::new(Engine::from_env()),
             PlacementRecords::Store(store.clone()),
         );
+        let ownership = lease::Ownership::new(&store);
         Self {
             live,
             store,
@@ -134,6 +137,7 @@ impl Swarm {
             search,
             telemetry,
             engines: Arc::new(engines),
+            ownership,
         }
     }
 
@@ -141,6 +145,12 @@ impl Swarm {
     #[must_use]
     pub(crate) const fn telemetry(&self) -> &Arc<Telemetry> {
         &self.telemetry
+    }
+
+    /// Returns what is known of the gateways that share the database.
+    #[must_use]
+    pub(crate) const fn ownership(&self) -> &Arc<lease::Ownership> {
+        &self.ownership
     }
 
     /// Returns the live configuration.

@@ -634,7 +634,8 @@ impl Swarm {
     /// Ends tasks in progress that an earlier run left and that nothing could end any more, and the tasks of agents
     /// that no longer exist. Returns the number of the former.
     pub(crate) async fn fail_stranded_tasks(&self) -> Result<usize, SwarmError> {
-        let stranded = self.store().tasks().stranded().await?;
+        let stranded: Vec<String> =
+            self.store().tasks().stranded().await?.into_iter().map(|(id, _)| id).collect();
         self.fail_tasks(&stranded, "the gateway stopped before its answer was stored").await?;
         let config = self.config();
         for agent in

@@ -92,7 +92,7 @@ pub fn all(home: &Home) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect()
     };
-    let agents = listed(&home.root().join("agents"));
+    let agents = listed(&home.agents());
     let files = agents.iter().flat_map(|agent| listed(&agent.join("sessions")));
     let mut found: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")).collect();

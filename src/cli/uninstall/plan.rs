@@ -100,7 +100,7 @@ const DISPOSABLE: [&str; 3] = ["logs", "package-tools", "run"];
 /// Entries that people and agents made, in the order of their removal.
 ///
 /// The last one proves that the folder is flock's, so that an uninstall that is killed before the end can be continued.
-const USER_DATA: [(&str, &str); 17] = [
+const USER_DATA: [(&str, &str); 19] = [
     ("workspaces", "files of the agents"),
     ("mcp", "files of the MCP servers"),
     ("agents", "transcripts and identities of the agents"),
@@ -114,6 +114,8 @@ const USER_DATA: [(&str, &str); 17] = [
     ("generations", "earlier states of the home"),
     ("secrets", "keys"),
     ("nix-pin.json", "the pinned package set"),
+    ("files", "the link to the files of the agents, which stay where they are"),
+    ("flock-files", "the mark of the files that gateways share"),
     ("config.json", "the configuration"),
     ("store.json", "the address of the server that keeps the database"),
     ("version", "the number of the home's format"),

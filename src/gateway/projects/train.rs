@@ -23,12 +23,17 @@ use crate::project::diff::{self, DiffLimits};
 use crate::project::merge::{self, MergeMessage};
 use crate::project::{Conflict, MergeOutcome, ObjectId, ProjectError, ProjectRepository, RefChange};
 use crate::provider::BoxFuture;
-use crate::store::{NewInboxItem, RacePlace, Submission, SubmissionChange, SubmissionState};
+use crate::store::{
+    LeaseKind, LeaseSubject, NewInboxItem, RacePlace, Submission, SubmissionChange, SubmissionState,
+};
 use crate::swarm::Actor;
+use crate::swarm::lease::while_held;
 use crate::tool::safe_text;
 
 /// The pause after checks could not be run, for example because the container engine is down.
 const PAUSE: Duration = Duration::from_secs(60);
+/// The pause between two looks of a gateway with others beside it.
+const SHARED_LOOK: Duration = Duration::from_secs(5);
 /// Longest part of a log that is kept with a submission, in bytes. The end of it is what says why.
 const MAX_LOG: usize = 16 * 1024;
 
@@ -91,7 +96,8 @@ impl Train {
         Self { projects, checks }
     }
 
-    /// Works off the queues of all projects until `stop` is cancelled. Each project has a task of its own.
+    /// Works off the queues of all projects until `stop` is cancelled. Each project has a task of its own. Of several gateways,
+    /// the one that has the project's lease does it.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut queued = self.projects.queued();
         let mut running: JoinSet<()> = JoinSet::new();
@@ -99,7 +105,18 @@ impl Train {
         loop {
             for project in &self.projects.swarm.config().projects {
                 if tasks.get(&project.name).is_none_or(AbortHandle::is_finished) {
-                    let task = running.spawn(Arc::clone(&self).work(project.name.clone()));
+                    let name = project.name.clone();
+                    let subject = LeaseSubject { kind: LeaseKind::Train, name: name.as_str().to_owned() };
+                    let train = Arc::clone(&self);
+                    let work = move |end: CancellationToken| {
+                        let work = Arc::clone(&train).work(name.clone());
+                        async move {
+                            // What is running is given up, as on a stop. `None` means that.
+                            let _ = end.run_until_cancelled(work).await;
+                        }
+                    };
+                    let ownership = self.projects.swarm.ownership().clone();
+                    let task = running.spawn(while_held(ownership, subject, stop.clone(), work));
                     tasks.insert(project.name.clone(), task);
                 }
             }
@@ -123,8 +140,17 @@ impl Train {
                 continue;
             }
             self.projects.note_trouble(&name, None);
-            if queued.changed().await.is_err() {
-                return;
+            let look = async {
+                // Other gateways take submissions too.
+                if self.projects.swarm.ownership().is_shared() {
+                    tokio::time::sleep(SHARED_LOOK).await;
+                } else {
+                    std::future::pending().await
+                }
+            };
+            tokio::select! {
+                changed = queued.changed() => if changed.is_err() { return },
+                () = look => {}
             }
         }
     }

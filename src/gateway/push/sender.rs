@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use tokio_util::sync::CancellationToken;
 
 use super::alert;
 use super::client::{PushAnswer, PushClient, PushMessage};
@@ -27,8 +28,8 @@ const AT_ONCE: usize = 8;
 /// Most events that are read at once.
 const BATCH: usize = 256;
 
-/// Sends notifications until the gateway stops.
-pub async fn run(gateway: Arc<Gateway>) {
+/// Sends notifications until `stop` is cancelled.
+pub async fn run(gateway: Arc<Gateway>, stop: CancellationToken) {
     let mut changes = gateway.events.watch();
     let mut position = gateway.events.now();
     let mut tools = None;
@@ -49,7 +50,7 @@ pub async fn run(gateway: Arc<Gateway>) {
                 break;
             }
             tokio::select! {
-                () = gateway.stop.cancelled() => return,
+                () = stop.cancelled() => return,
                 () = &mut pause => break,
                 changed = changes.changed() => if changed.is_err() { return },
             }

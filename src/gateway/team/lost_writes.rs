@@ -7,6 +7,7 @@ use super::Team;
 use super::watchdog::SettleError;
 use crate::agent::LostWrites;
 use crate::clock::unix_ms;
+use crate::id::AgentId;
 use crate::store::{AuditFilter, Level};
 use crate::swarm::Actor;
 
@@ -16,12 +17,15 @@ const ACTION: &str = "disk.lost";
 const MAX_NAMED: usize = 10;
 
 /// Sets back every position that points past what exists. Messages that an agent was given but that its transcript lost
-/// are given to it again.
-pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
+/// are given to it again, if `is_wanted` returns `true` for it: nothing runs its turns.
+pub(super) async fn settle(
+    team: &Arc<Team>,
+    is_wanted: impl Fn(&AgentId) -> bool,
+) -> Result<(), SettleError> {
     let store = team.swarm.store();
     let mut positions = store.deliveries().clamp_positions().await?;
     let (mut transcripts, mut database) = (Vec::new(), Vec::new());
-    for lost in team.engine.lost().await? {
+    for lost in team.engine.lost(is_wanted).await? {
         match lost {
             LostWrites::Transcript { session, shown } => {
                 if let (Some(channel), Some(shown)) = (session.channel(), shown) {

@@ -7,10 +7,11 @@ mod inbox;
 mod lost_writes;
 mod outcome;
 mod recover;
+mod takeover;
 mod turn;
 mod watchdog;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::agent::Engine;
 use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::error::chain;
-use crate::id::{SessionKey, TurnId};
+use crate::id::{AgentId, SessionKey, TurnId};
 use crate::store::NoticeKind;
 use crate::swarm::Swarm;
 use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings};
@@ -50,6 +51,13 @@ const CONFIG_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval in milliseconds between two looks for work that nobody announced. The command line writes into the database
 /// directly if it finds no gateway, and a gateway may start at that moment.
 const RESCAN_INTERVAL_MS: i64 = 10_000;
+
+/// The configuration and the agents that the scheduler knows.
+struct KnownAgents {
+    config: Arc<Config>,
+    /// The agents of this gateway; `None` for all.
+    owned: Option<BTreeSet<AgentId>>,
+}
 
 /// A guard that marks a turn as being worked on.
 struct TurnGuard {
@@ -97,25 +105,23 @@ impl Team {
         let mut scheduler = Scheduler::new(settings);
         let mut known = None;
         let mut effects = self.meet(&mut scheduler, &mut known).await;
-        // Positions that point past what exists are repaired before `recover` works with them.
-        if let Err(error) = lost_writes::settle(&self).await {
-            tracing::error!(error = chain(&error), "failed to check if the disk lost writes");
-        }
-        let recovered = recover::recover(&self).await;
-        if let Err(error) = &recovered {
-            tracing::error!(error = chain(error), "failed to take up what an earlier run left");
-        }
-        let settled = self.swarm.fail_stranded_tasks().await;
-        if let Err(error) = &settled {
-            tracing::error!(error = chain(error), "failed to end the tasks that an earlier run left");
-        }
+        // One of several gateways takes up the work of an agent when it gets its lease.
+        let is_settled = self.swarm.ownership().is_shared() || self.take_up_everything().await;
         // The watchdog looks soon if not everything could be settled here.
-        tokio::spawn(watchdog::watch(Arc::clone(&self), recovered.is_err() || settled.is_err()));
+        tokio::spawn(watchdog::watch(Arc::clone(&self), !is_settled));
+        tokio::spawn(takeover::run(Arc::clone(&self)));
         let mut mark = None;
         effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
         let mut looked_at = unix_ms();
         let mut archive_at = self.end_archives().await;
         let mut notices = self.swarm.store().notices();
+        let mut owners = self.swarm.ownership().changes();
+        // Without others, this gateway has announced all work itself.
+        let kinds: &[NoticeKind] = if self.swarm.ownership().is_shared() {
+            &[NoticeKind::Freeze, NoticeKind::Work]
+        } else {
+            &[NoticeKind::Freeze]
+        };
         loop {
             self.carry_out(effects);
             // Published for status queries, which must not wait for this task.
@@ -125,6 +131,7 @@ impl Team {
             let wait = next.map_or(CONFIG_INTERVAL, |at| {
                 CONFIG_INTERVAL.min(Duration::from_millis(u64::try_from(at - now).unwrap_or(0)))
             });
+            let mut is_news = false;
             let first = tokio::select! {
                 () = self.gateway.stop.cancelled() => return,
                 event = events.recv() => event,
@@ -134,11 +141,16 @@ impl Team {
                     (mark, looked_at) = (None, i64::MIN);
                     None
                 }
-                // Another process froze or thawed an agent.
-                _ = notices.next_of(&[NoticeKind::Freeze]) => {
-                    looked_at = i64::MIN;
+                // Another process froze or thawed an agent, or something waits for a session.
+                notice = notices.next_of(kinds) => {
+                    if notice.concerns(NoticeKind::Freeze) {
+                        looked_at = i64::MIN;
+                    }
+                    is_news = true;
                     None
                 }
+                // The sender lives as long as the swarm. `meet` below looks at the agents.
+                _ = owners.changed() => None,
                 () = tokio::time::sleep(wait) => None,
             };
             effects = self.meet(&mut scheduler, &mut known).await;
@@ -162,10 +174,29 @@ impl Team {
                 effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
                 // An archive that was begun or cancelled meanwhile changes the time at which the next one is due.
                 archive_at = self.end_archives().await;
+            } else if is_news {
+                effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
             } else if archive_at.is_some_and(|at| now >= at) {
                 archive_at = self.end_archives().await;
             }
         }
+    }
+
+    /// Takes up what an earlier run of this gateway left unfinished. Returns `true` if all of it could be.
+    async fn take_up_everything(self: &Arc<Self>) -> bool {
+        // Positions that point past what exists are repaired before `recover` works with them.
+        if let Err(error) = lost_writes::settle(self, |_| true).await {
+            tracing::error!(error = chain(&error), "failed to check if the disk lost writes");
+        }
+        let recovered = recover::recover(self).await;
+        if let Err(error) = &recovered {
+            tracing::error!(error = chain(error), "failed to take up what an earlier run left");
+        }
+        let settled = self.swarm.fail_stranded_tasks().await;
+        if let Err(error) = &settled {
+            tracing::error!(error = chain(error), "failed to end the tasks that an earlier run left");
+        }
+        recovered.is_ok() && settled.is_ok()
     }
 
     /// Passes an event to the scheduler.
@@ -185,28 +216,53 @@ impl Team {
         }
     }
 
-    /// Tells the scheduler about agents that were added, changed or removed since the last look.
-    async fn meet(&self, scheduler: &mut Scheduler, known: &mut Option<Arc<Config>>) -> Vec<Effect> {
+    /// Tells the scheduler about agents that were added, changed or removed since the last look, or that this gateway takes
+    /// care of since then, or no more.
+    async fn meet(&self, scheduler: &mut Scheduler, known: &mut Option<KnownAgents>) -> Vec<Effect> {
         // This also ends the turns of removed agents, if no request did it before.
         let config = self.gateway.config();
-        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
+        let owned = self.swarm.ownership().settled_agents();
+        let is_known = |known: &KnownAgents| Arc::ptr_eq(&known.config, &config) && known.owned == owned;
+        if known.as_ref().is_some_and(is_known) {
             return Vec::new();
         }
         let now = unix_ms();
         let mut effects = Vec::new();
-        let removed = known.iter().flat_map(|known| AgentChanges::between(known, &config).removed);
-        for agent in removed {
+        let removed: Vec<AgentId> = known
+            .iter()
+            .flat_map(|known| AgentChanges::between(&known.config, &config).removed)
+            .collect();
+        let away = known.iter().filter_map(|known| known.owned.as_ref()).flatten();
+        let away = away.filter(|agent| owned.as_ref().is_some_and(|owned| !owned.contains(*agent)));
+        let gone: Vec<AgentId> = removed.iter().chain(away).cloned().collect();
+        for agent in gone {
             effects.extend(scheduler.on(SchedulerEvent::Gone(agent), now));
         }
+        let is_here = |event: &SchedulerEvent| match (event, &owned) {
+            (SchedulerEvent::Agent { agent, .. }, Some(owned)) => owned.contains(agent),
+            _ => true,
+        };
         match self.swarm.agent_events().await {
-            Ok(events) => effects.extend(events.into_iter().flat_map(|event| scheduler.on(event, now))),
+            Ok(events) => {
+                let events = events.into_iter().filter(is_here);
+                effects.extend(events.flat_map(|event| scheduler.on(event, now)));
+            }
             Err(error) => {
                 tracing::error!(error = chain(&error), "failed to read the agents' states");
                 // The states are unknown, so `known` stays as it is and the next look tries again.
                 return effects;
             }
         }
-        *known = Some(config);
+        let is_of_group = owned.is_some();
+        let before = known.replace(KnownAgents { config: Arc::clone(&config), owned });
+        if is_of_group {
+            // The configuration here may be older than that of the gateway that has added an agent.
+            self.release(removed);
+            return effects;
+        }
+        if before.is_some_and(|before| Arc::ptr_eq(&before.config, &config)) {
+            return effects;
+        }
         let swarm = Arc::clone(&self.swarm);
         // These only write to the database, and the scheduler must not wait for them.
         tokio::spawn(async move {
@@ -218,6 +274,21 @@ impl Team {
             }
         });
         effects
+    }
+
+    /// Releases agents that were removed from the configuration, without waiting for it.
+    fn release(&self, removed: Vec<AgentId>) {
+        let swarm = Arc::clone(&self.swarm);
+        tokio::spawn(async move {
+            for agent in removed {
+                if let Err(error) = swarm.forget_agent(&agent).await {
+                    tracing::error!(%agent, error = chain(&error), "failed to release an agent that was removed");
+                }
+                if let Err(error) = swarm.revoke_grants(&agent).await {
+                    tracing::error!(%agent, error = chain(&error), "failed to revoke the grants of a removed agent");
+                }
+            }
+        });
     }
 
     /// Tells the scheduler about all that waits, or, with a `mark`, about what came after it. Work that the swarm has

@@ -57,6 +57,10 @@ impl Team {
         if self.gateway.stop.run_until_cancelled(usable).await.is_none() {
             return;
         }
+        let Some(lease) = self.swarm.ownership().enter_agent(session.agent()) else {
+            // Another gateway takes care of the agent now, or the database does not answer.
+            return self.swarm.notifier().tell(SchedulerEvent::Ended { session, how: TurnEnd::Refused });
+        };
         let turn = TurnId::new();
         let held = self.hold(turn);
         let how = match self.prepare(&session, turn).await {
@@ -79,7 +83,7 @@ impl Team {
             }
         };
         // The turn counts as worked on until here, or the watchdog could take it up before it is concluded.
-        drop(held);
+        drop((held, lease));
         self.swarm.notifier().tell(SchedulerEvent::Ended { session, how });
     }
 

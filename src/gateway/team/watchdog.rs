@@ -12,7 +12,7 @@ use super::recover;
 use crate::agent::TurnError;
 use crate::clock::unix_ms;
 use crate::error::chain;
-use crate::id::TurnId;
+use crate::id::{AgentId, TurnId};
 use crate::store::{Level, Store, StoreError};
 use crate::swarm::{Actor, SwarmError};
 
@@ -117,7 +117,8 @@ async fn wait_until_usable(store: &Store) {
     }
 }
 
-/// Ends or takes up again the work that is under way in the database and nowhere else.
+/// Ends or takes up again the work that is under way in the database and nowhere else, of the agents that this gateway takes
+/// care of.
 pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     // One call at a time, because the next one must not settle the same work again.
     let _settling = team.settling.lock().await;
@@ -150,14 +151,21 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
 
 async fn work_in_progress(team: &Team) -> Result<InProgress, StoreError> {
     let store = team.swarm.store();
-    let given = store.deliveries().in_flight().await?.into_iter().map(|delivery| delivery.turn);
+    // What another gateway works on is under way there.
+    let ownership = team.swarm.ownership();
+    let is_here = |agent: &AgentId| ownership.holds_agent(agent);
+    let turns = store.turns().running().await?.into_iter();
+    let given = store.deliveries().in_flight().await?.into_iter();
+    let given = given.filter(|delivery| is_here(&delivery.agent)).map(|delivery| delivery.turn);
+    let items = store.inbox().in_flight().await?.into_iter();
+    let items = items.filter(|item| is_here(item.session.agent())).filter_map(|item| item.turn);
+    let calls = store.usage().reserved().await?.into_iter();
+    let tasks = store.tasks().stranded().await?.into_iter();
     Ok(InProgress {
-        turns: store.turns().running().await?.into_iter().map(|turn| turn.id).collect(),
-        given: given
-            .chain(store.inbox().in_flight().await?.into_iter().filter_map(|item| item.turn))
-            .collect(),
-        calls: store.usage().reserved().await?.into_iter().collect(),
-        tasks: store.tasks().stranded().await?.into_iter().collect(),
+        turns: turns.filter(|turn| is_here(turn.session.agent())).map(|turn| turn.id).collect(),
+        given: given.chain(items).collect(),
+        calls: calls.filter(|(.., agent)| is_here(agent)).map(|(id, turn, _)| (id, turn)).collect(),
+        tasks: tasks.filter(|(_, assignee)| is_here(assignee)).map(|(id, _)| id).collect(),
     })
 }
 

@@ -265,7 +265,7 @@ pub fn tidy(home: &Home, agent: &AgentId) {
 /// Removes the folders of sessions that no longer exist. `known` returns an agent's sessions. With `first`, no turn has
 /// begun in this process yet, and contents that a killed process set aside are removed too.
 pub fn sweep(home: &Home, first: bool, mut known: impl FnMut(&AgentId) -> Option<Vec<SessionKey>>) {
-    let agents = fs_err::read_dir(home.root().join("agents")).into_iter().flatten().flatten();
+    let agents = fs_err::read_dir(home.agents()).into_iter().flatten().flatten();
     for agent in agents.filter_map(|entry| entry.file_name().to_str()?.parse::<AgentId>().ok()) {
         let gone = gone(home, &agent);
         // Listed before the sessions are read. The folder of a session that begins meanwhile is not in this list.

@@ -29,6 +29,8 @@ pub(in crate::store) struct Engine {
     identity: i64,
     /// The number of this gateway's run, if it is a gateway.
     pub(in crate::store) epoch: Option<Epoch>,
+    /// Set for a gateway that shares the database with others.
+    pub(in crate::store) is_in_group: bool,
 }
 
 /// Opens the database for reading. Returns `None` if it has no tables yet.
@@ -66,7 +68,7 @@ pub(in crate::store) fn open(
     if let Opener::Gateway(new) = opener {
         writing.become_gateway(new).map_err(|source| gateway_lock::refused(place, source))?;
     }
-    let epoch = writing.epoch();
+    let (epoch, is_in_group) = (writing.epoch(), writing.is_in_group());
     let session = writing.session();
     let identity = schema::identity(session);
     let identity = identity.map_err(|source| StoreError::query("tell this database from others", source))?;
@@ -82,7 +84,8 @@ pub(in crate::store) fn open(
     });
     let pool = Arc::new(ReadPool::new(server, Vec::new()));
     let writer = Writer::start(writing, syncer.handle(), head, pool.condition.clone());
-    let engine = Engine { listener, writer: writer.map_err(StoreError::Thread)?, identity, epoch };
+    let writer = writer.map_err(StoreError::Thread)?;
+    let engine = Engine { listener, writer, identity, epoch, is_in_group };
     let engine = database::Engine::Postgres(engine);
     let access = ReadWrite { engine, syncer, grants };
     Ok(Store::new(home, Pool::Postgres(pool), access))

@@ -1,5 +1,6 @@
-//! The lock that makes a gateway the only one of its database.
+//! The lock that makes a gateway the only one of its database, or one of its group.
 //!
+//! Those of a group share it, so that neither a gateway without a group nor a move of the database comes beside them.
 //! It belongs to the connection that makes the gateway's changes, and ends with it: on the server, within a moment after
 //! the process has died. A gateway whose connection broke makes no change before it has the lock again, so one that was
 //! cut off for a while can't write beside one that has taken over.
@@ -17,6 +18,25 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// The gateways that a database has at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// One.
+    Alone,
+    /// Several, because a person has made a group of them.
+    Group,
+}
+
+impl Sharing {
+    /// Returns the function of the server that takes the lock.
+    const fn function(self) -> &'static str {
+        match self {
+            Self::Alone => "pg_try_advisory_lock",
+            Self::Group => "pg_try_advisory_lock_shared",
+        }
+    }
+}
+
 /// A connection that holds the lock, as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GatewayLock {
@@ -27,12 +47,13 @@ pub(super) struct GatewayLock {
 
 impl GatewayLock {
     /// Takes the lock for a connection. `before` is the broken connection in whose place it is: the server may not have
-    /// noticed yet that it broke, and then ends it.
+    /// noticed yet that it broke, and then ends it if the lock is not to be had beside it.
     ///
     /// # Errors
     ///
     /// Returns [`PostgresError::Taken`] if another connection holds the lock, and other errors if the server fails.
-    pub(super) fn take(session: &Session, before: Option<&Self>) -> Result<Self> {
+    pub(super) fn take(session: &Session, sharing: Sharing, before: Option<&Self>) -> Result<Self> {
+        let function = sharing.function();
         let key = session.server.settings.gateway_key();
         // A machine that is cut off holds the lock until the server finds its connection dead.
         session.batch(
@@ -42,7 +63,7 @@ impl GatewayLock {
         let deadline = Instant::now() + LIMIT;
         loop {
             let taken = session.texts(&format!(
-                "SELECT pg_try_advisory_lock({key}), pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+                "SELECT {function}({key}), pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
             ))?;
             if let [Some(is_taken), Some(process), Some(began)] = taken.as_slice()
                 && is_taken == "t"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::gateway_lock::{self, GatewayLock};
+use super::gateway_lock::{self, GatewayLock, Sharing};
 use super::schema;
 use super::server::{Purpose, Server};
 use super::session::Session;
@@ -59,7 +59,8 @@ impl SchemaEnd {
     ) -> std::result::Result<Self, StoreError> {
         let place = settings.to_string();
         let held = Self::look(home, settings, secret)?;
-        GatewayLock::take(&held.session, None).map_err(|source| gateway_lock::refused(place, source))?;
+        GatewayLock::take(&held.session, Sharing::Alone, None)
+            .map_err(|source| gateway_lock::refused(place, source))?;
         // Changes take this lock for each transaction. A session has it until it ends, and takes it again for its own.
         let locked = held.session.batch(&format!(
             "SET lock_timeout = {}; SELECT pg_advisory_lock({}); SET lock_timeout = 0",

@@ -21,7 +21,7 @@ use crate::store::gateway::NewGateway;
 use crate::store::location::Location;
 use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Value};
 use crate::store::writer::{LOCK_LIMIT, PendingChange, WriterJob};
-use crate::store::{Notice, NoticeKind, Notices, Reader, Store, StoreError};
+use crate::store::{Notice, NoticeKind, Notices, Reader, SharedConfig, Store, StoreError};
 
 /// A home whose database is a fresh schema.
 struct Place {
@@ -538,6 +538,39 @@ async fn a_second_gateway_is_refused_and_one_that_was_replaced_never_writes_agai
     let again = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
     write(&again, 6).await.unwrap();
     assert_eq!(rows(&place.session()), [1, 2, 4, 6]);
+}
+
+#[tokio::test]
+async fn gateways_of_a_group_write_beside_each_other_and_each_has_its_own_fence() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let config = SharedConfig { text: "{}".to_owned(), root: "/x".to_owned(), by: "first".to_owned() };
+    assert!(store.gateway_group().make("mark".to_owned(), config, entry(1), 1).await.unwrap());
+    drop(store);
+    let first = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
+    let (_folder, home) = place.sharing(&place.server);
+    let second = Store::open_for_gateway(&home, &new_gateway("second")).unwrap();
+    assert!(first.is_in_group() && second.is_in_group() && first.epoch() < second.epoch());
+    write(&first, 1).await.unwrap();
+    write(&second, 2).await.unwrap();
+    // A new connection of one of them takes nothing from the other.
+    cut_off(&first, &place).await;
+    write(&first, 3).await.unwrap();
+    write(&second, 4).await.unwrap();
+    // As after six seconds of silence.
+    place.session().batch("UPDATE gateway SET ended_at = 1, ended_by = 2 WHERE home = 'first'").unwrap();
+    let late = write(&first, 5).await.unwrap_err();
+    assert!(matches!(late, StoreError::Fenced { .. }), "{late:?}");
+    write(&second, 6).await.unwrap();
+    // The group ends: as long as one of its gateways lives, no other one is alone.
+    second.gateway_group().end(entry(2), 2).await.unwrap();
+    drop(first);
+    let refused = Store::open_for_gateway(&place.home, &new_gateway("first")).map(drop).unwrap_err();
+    assert!(matches!(refused, StoreError::InUse { .. }), "{refused:?}");
+    drop(second);
+    let alone = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
+    assert!(!alone.is_in_group());
+    assert_eq!(rows(&place.session()), [1, 2, 3, 4, 6]);
 }
 
 #[tokio::test]

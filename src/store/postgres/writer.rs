@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::fence::{Fence, Look};
-use super::gateway_lock::GatewayLock;
+use super::gateway_lock::{GatewayLock, Sharing};
 use super::server::{Purpose, Server};
 use super::session::Session;
 use super::transaction::{Outcome, TransactionId, begin_locked, commit, end, lock_deadline, roll_back};
@@ -13,6 +13,7 @@ use super::{PostgresError, schema};
 use crate::error::chain;
 use crate::store::StoreError;
 use crate::store::gateway::{self, Epoch, NewGateway};
+use crate::store::gateway_group;
 use crate::store::sql::{self, Cause, Connection, Result};
 use crate::store::writer::{Batch, WritingDriver};
 
@@ -22,8 +23,8 @@ const OUTCOME_PAUSE: Duration = Duration::from_millis(200);
 /// The connection that changes are made through. A broken one is replaced at the next change.
 pub(in crate::store) struct WritingSession {
     session: Session,
-    /// The lock that this connection holds if it is the gateway's.
-    lock: Option<GatewayLock>,
+    /// The lock that this connection holds if it is the gateway's, and who else may hold it.
+    lock: Option<(GatewayLock, Sharing)>,
     /// Refuses the changes of a gateway that was ended.
     fence: Option<Fence>,
 }
@@ -37,21 +38,31 @@ impl WritingSession {
         &self.session
     }
 
-    /// Takes the lock of the gateway, and adds this gateway to those of the database. From now on, only a connection that
-    /// holds the lock makes changes here, and only until another gateway has ended this one.
+    /// Takes the lock of the gateway, and adds this gateway to those of the database: beside others if there is a group of
+    /// them, and otherwise as the only one. From now on, only a connection that holds the lock makes changes here, and only
+    /// until another gateway has ended this one.
     ///
     /// # Errors
     ///
     /// Returns [`PostgresError::Taken`] if another gateway holds the lock.
     pub(super) fn become_gateway(&mut self, new: &NewGateway) -> Result<()> {
-        self.lock = Some(GatewayLock::take(&self.session, None)?);
+        let connection = Connection::postgres(&self.session);
+        let sharing = if gateway_group::is_made(&connection)? { Sharing::Group } else { Sharing::Alone };
+        self.lock = Some((GatewayLock::take(&self.session, sharing, None)?, sharing));
         let run = crate::id::hex(&rand::random::<[u8; 16]>());
-        let epoch = Connection::postgres(&self.session)
-            .in_transaction(|transaction| gateway::register_alone(transaction, new, &run))?;
+        let epoch = connection.in_transaction(|transaction| match sharing {
+            Sharing::Alone => gateway::register_alone(transaction, new, &run),
+            Sharing::Group => gateway::register(transaction, new, &run),
+        })?;
         let fence = Fence::new(epoch, run);
         fence.prepare(&self.session)?;
         self.fence = Some(fence);
         Ok(())
+    }
+
+    /// Returns `true` for a gateway of a group.
+    pub(super) fn is_in_group(&self) -> bool {
+        self.lock.as_ref().is_some_and(|(_, sharing)| *sharing == Sharing::Group)
     }
 
     /// Returns the number of this gateway's run, if it is a gateway.
@@ -63,8 +74,8 @@ impl WritingSession {
     /// taken over meanwhile.
     fn replace(&mut self) -> Result<()> {
         let session = connect(&self.session.server)?;
-        if let Some(lock) = &mut self.lock {
-            *lock = GatewayLock::take(&session, Some(&*lock)).map_err(|error| match error {
+        if let Some((lock, sharing)) = &mut self.lock {
+            *lock = GatewayLock::take(&session, *sharing, Some(&*lock)).map_err(|error| match error {
                 // The other gateway has ended this one, or is about to.
                 sql::Error::Postgres(PostgresError::Taken(by)) => {
                     tracing::error!("the gateway was replaced by one {by}");

@@ -54,6 +54,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/039.sql"),
     include_str!("migrations/040.sql"),
     include_str!("migrations/041.sql"),
+    include_str!("migrations/042.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -80,6 +80,12 @@ impl Hold {
     pub fn is_valid(&self, now: i64) -> bool {
         self.until.is_some_and(|until| now < until)
     }
+
+    /// Returns the time until which this gateway may act, or `None` before its first sign of life.
+    #[must_use]
+    pub const fn until(&self) -> Option<i64> {
+        self.until
+    }
 }
 
 #[cfg(test)]

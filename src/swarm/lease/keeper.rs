@@ -88,6 +88,12 @@ impl LeaseKeeper {
         self.holds(subject).filter(|_| self.hold.is_valid(now))
     }
 
+    /// Returns the time until which this gateway may act outside of the database.
+    #[must_use]
+    pub fn acts_until(&self) -> i64 {
+        self.hold.until().unwrap_or(i64::MIN)
+    }
+
     /// Returns the subjects that it holds.
     #[must_use]
     pub fn held(&self) -> BTreeSet<LeaseSubject> {

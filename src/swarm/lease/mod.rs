@@ -9,14 +9,20 @@
 //! | [`contact`] | if this gateway may end others, and until when it may act itself |
 //! | [`plan`] | which subjects it takes and which it gives up |
 //! | [`keeper`] | both together, with what it holds |
+//! | [`ownership`] | what the rest of the program knows of it, and guards of what it is at work on |
+//! | [`held`] | work that begins and ends with a lease |
 
 mod contact;
+mod held;
 mod keeper;
+mod ownership;
 mod plan;
 
 #[cfg(test)]
 mod model_tests;
 
 pub use contact::{BEAT_MS, Contact, Hold, RETRY_MS, next_beat};
+pub(crate) use held::while_held;
 pub use keeper::LeaseKeeper;
+pub use ownership::{LeaseUse, LeaseView, Owner, Ownership};
 pub use plan::{FleetView, LeasePlan, LeasePlanner};

@@ -201,7 +201,7 @@ fn writable_folders(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
         home.vaults(),
         home.skills(),
         // Transcripts, and state of the programs that run agents' turns.
-        home.root().join("agents"),
+        home.agents(),
         home.openclaw_state(),
     ];
     for agent in &config.agents {

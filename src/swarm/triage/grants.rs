@@ -17,16 +17,21 @@ impl Swarm {
     pub(crate) async fn revoke_missing_agents(&self) -> Result<(), StoreError> {
         for agent in self.store().grants().agents().await? {
             if self.config().agent(&agent).is_none() {
-                let entry = Actor::system().entry(
-                    "request.revoke",
-                    agent.as_str(),
-                    Level::Yellow,
-                    "it is not configured any more".to_owned(),
-                );
-                self.store().grants().revoke(agent, None, entry, unix_ms()).await?;
+                self.revoke_grants(&agent).await?;
             }
         }
         Ok(())
+    }
+
+    /// Revokes the grants of an agent that is not configured any more.
+    pub(crate) async fn revoke_grants(&self, agent: &AgentId) -> Result<(), StoreError> {
+        let entry = Actor::system().entry(
+            "request.revoke",
+            agent.as_str(),
+            Level::Yellow,
+            "it is not configured any more".to_owned(),
+        );
+        self.store().grants().revoke(agent.clone(), None, entry, unix_ms()).await.map(drop)
     }
 
     /// Returns the hosts that an agent may reach, each as `HOST[:PORT]`: those from the configuration and those that

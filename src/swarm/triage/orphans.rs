@@ -46,6 +46,10 @@ impl Triage {
             if before.get(&row.id) != Some(&row.state) || underway.contains(&row.id) {
                 continue;
             }
+            // Another gateway does it.
+            if !self.swarm.ownership().has_agent(&row.agent) {
+                continue;
+            }
             match row.state {
                 RequestState::Running => {
                     if let Err(error) = self.end_lost(&row).await {

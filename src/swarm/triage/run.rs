@@ -83,6 +83,8 @@ impl Triage {
         if self.stop.run_until_cancelled(self.swarm.wait_all_thawed(&involved)).await.is_none() {
             return Ok(());
         }
+        // On another gateway, the sweep of the one that takes care of the agent begins it.
+        let Some(_lease) = self.swarm.ownership().enter_agent(&row.agent) else { return Ok(()) };
         // The level may have been raised while the task waited for a thaw.
         let level = store.requests().find(id).await?.map_or(Level::Red, |row| row.level);
         let entry = Actor::system().entry("request.begin", id, level, String::new());

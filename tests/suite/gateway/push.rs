@@ -84,7 +84,7 @@ async fn a_waiting_request_reaches_each_browser_once_and_says_nothing_of_what_is
     wait_for_person(&house.gateway, "r-before").await;
     let keys = subscribe(&first, &service, "ok/first").await;
     subscribe(&second, &service, "ok/second").await;
-    let sender = tokio::spawn(push::run(house.gateway.clone()));
+    let sender = tokio::spawn(push::run(house.gateway.clone(), house.gateway.stop.clone()));
     wait_for_person(&house.gateway, "r-one").await;
     until("both browsers are told", || service.received().len() == 2).await;
     let messages = service.received();
@@ -105,7 +105,7 @@ async fn a_waiting_request_reaches_each_browser_once_and_says_nothing_of_what_is
     wait_until_told(&first, 2).await;
     sender.abort();
     drop(sender.await);
-    tokio::spawn(push::run(house.gateway.clone()));
+    tokio::spawn(push::run(house.gateway.clone(), house.gateway.stop.clone()));
     wait_for_person(&house.gateway, "r-two").await;
     until("both are told of the second", || service.received().len() >= 4).await;
     wait_for_person(&house.gateway, "r-three").await;
@@ -133,7 +133,7 @@ async fn a_program_that_crashes_again_and_again_is_told_of() {
     let (house, service) = (house().await, PushService::start().await);
     let browser = Browser::new(&house).await;
     let keys = subscribe(&browser, &service, "ok/x").await;
-    tokio::spawn(push::run(house.gateway.clone()));
+    tokio::spawn(push::run(house.gateway.clone(), house.gateway.stop.clone()));
     // As the supervisor leaves it when it gives up.
     let history = json!({"crashes": [], "openedAt": unix_ms(), "reason": PLANTED});
     std::fs::write(house.home.breaker("openclaw"), history.to_string()).unwrap();
@@ -169,7 +169,7 @@ async fn a_service_that_is_busy_is_asked_again_and_one_that_says_gone_never() {
     subscribe(&busy, &service, "busy/x").await;
     subscribe(&gone, &service, "gone/x").await;
     subscribe(&down, &service, "down/x").await;
-    tokio::spawn(push::run(house.gateway.clone()));
+    tokio::spawn(push::run(house.gateway.clone(), house.gateway.stop.clone()));
     wait_for_person(&house.gateway, "r-one").await;
     let count = |path: &str| service.received().iter().filter(|message| message.path == path).count();
     until("the attempts are used up", || count("/down/x") == 5).await;
@@ -221,7 +221,7 @@ async fn only_a_browser_that_is_signed_in_subscribes_and_signing_out_ends_it() {
     subscribe(&other, &service, "ok/z").await;
     subscribe(&browser, &service, "ok/x").await;
     assert_eq!(other.change(Call::delete("/api/dashboard/sessions/current")).await.0, 200);
-    tokio::spawn(push::run(house.gateway.clone()));
+    tokio::spawn(push::run(house.gateway.clone(), house.gateway.stop.clone()));
     wait_for_person(&house.gateway, "r-one").await;
     until("the one that is signed in is told", || !service.received().is_empty()).await;
     wait_until_told(&browser, 1).await;
@@ -262,7 +262,7 @@ async fn the_stand_in_refuses_what_a_push_service_refuses() {
     let (house, service) = (house().await, PushService::start().await);
     let browser = Browser::new(&house).await;
     subscribe(&browser, &service, "ok/x").await;
-    tokio::spawn(push::run(house.gateway.clone()));
+    tokio::spawn(push::run(house.gateway.clone(), house.gateway.stop.clone()));
     wait_for_person(&house.gateway, "r-one").await;
     until("a good message was accepted", || service.received().len() == 1).await;
     let good = service.received().remove(0);

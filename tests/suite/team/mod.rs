@@ -6,6 +6,7 @@ mod channels;
 pub mod checkpoints;
 pub mod cli;
 mod conversations;
+mod gateways;
 mod hooks;
 mod isolation;
 mod lifecycle;

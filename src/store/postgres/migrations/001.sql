@@ -1035,6 +1035,23 @@ CREATE TABLE lease (
 );
 CREATE INDEX lease_owner ON lease (epoch);
 
+-- The group of gateways that use the database at the same time. Without a row, one gateway uses it, as in a file always.
+CREATE TABLE gateway_group (
+    id         BIGINT PRIMARY KEY CHECK (id = 1),
+    -- A random text, which the folder of the agents' files has too.
+    files      TEXT COLLATE "C" NOT NULL,
+    -- Counts the configurations.
+    revision   BIGINT NOT NULL,
+    -- The configuration of all of them, without what each has for itself.
+    config     TEXT COLLATE "C" NOT NULL,
+    -- The path of the folder of the agents' files in it, as the machine that wrote it has it.
+    root       TEXT COLLATE "C" NOT NULL,
+    -- Unix milliseconds by the database's clock.
+    changed_at BIGINT NOT NULL,
+    -- The instance id of the home that wrote it.
+    changed_by TEXT COLLATE "C" NOT NULL
+);
+
 -- The segments of transcripts that are in the second place, one after the other from the beginning of the file. A transcript is
 -- known by the name of its file, which stays when its agent is renamed.
 CREATE TABLE transcript_segment (

@@ -1,0 +1,67 @@
+//! What this gateway lacks to take care of something. In a group each gateway has secrets and programs of its own, so one may
+//! be able to run an agent that another one can't.
+
+use std::collections::BTreeMap;
+
+use crate::config::bridges::BridgeSecret;
+use crate::config::{Agent, Config, secret};
+use crate::error::{Explain as _, chain};
+use crate::home::Home;
+use crate::id::ModelRef;
+use crate::install::versions;
+use crate::openclaw::plugin;
+use crate::provider::Catalog;
+use crate::runtime::NATIVE;
+use crate::store::{LeaseKind, LeaseSubject};
+
+/// Returns the subjects that this gateway can't take care of, each with the reason.
+pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeMap<LeaseSubject, String> {
+    // Many agents have the same model.
+    let mut models: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    for agent in &config.agents {
+        if let Some(reason) = of_agent(home, config, catalog, agent, &mut models) {
+            let name = agent.id.as_str().to_owned();
+            found.insert(LeaseSubject { kind: LeaseKind::Agent, name }, reason);
+        }
+    }
+    for bridge in &config.bridges {
+        let name = BridgeSecret::Token.name(&bridge.name);
+        // A token that stands in the configuration itself is there for every gateway.
+        let is_there = bridge.has_literal_token || secret::get(home, &name).is_ok_and(|token| token.is_some());
+        if !is_there {
+            let reason = format!("the secret {name} is not in {}", home.secrets().display());
+            found.insert(LeaseSubject { kind: LeaseKind::Bridge, name: bridge.name.clone() }, reason);
+        }
+    }
+    found
+}
+
+fn of_agent<'c>(
+    home: &Home,
+    config: &'c Config,
+    catalog: &Catalog,
+    agent: &'c Agent,
+    models: &mut BTreeMap<&'c str, Option<String>>,
+) -> Option<String> {
+    if agent.runtime == plugin::RUNTIME {
+        return versions::current(home).is_none().then(|| "OpenClaw is not installed here".to_owned());
+    }
+    // Agent programs sign in in several ways. One that can't says so when it runs.
+    if agent.runtime != NATIVE {
+        return None;
+    }
+    // Without a model, a turn fails on every gateway in the same way.
+    let wanted: Vec<&ModelRef> = agent.model.iter().chain(&agent.fallbacks).collect();
+    let mut first = None;
+    for model in wanted {
+        let lack = models.entry(model.as_str()).or_insert_with(|| {
+            let error = catalog.resolve(model, config).err()?;
+            let hint = error.hint().map(|hint| format!(": {hint}")).unwrap_or_default();
+            Some(format!("{}{hint}", chain(&error)))
+        });
+        let Some(lack) = lack else { return None };
+        first.get_or_insert_with(|| lack.clone());
+    }
+    first
+}

@@ -1,0 +1,218 @@
+//! Carries the configuration between the file of the home and the database, in a group of gateways.
+//!
+//! The database has what all of them share. Each gateway publishes what was changed in its file, and adopts what others
+//! published. `config::shared` decides; the file `data/shared-config.json` says what the home has taken or published last.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::state::Gateway;
+use crate::config::shared::{Sharing, adopted, decide, shared_part};
+use crate::config::{self, ConfigError, file};
+use crate::error::{Explain, Kind, chain};
+use crate::home::{Home, HomeError, atomic};
+use crate::store::{GatewayGroup, NoticeKind, SharedConfig, Store, StoreError};
+
+/// Longest time between two looks. A notice of another gateway comes at once.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The reason why the configuration could not be carried.
+#[derive(Debug, thiserror::Error)]
+pub enum SharedConfigError {
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Somebody has changed the database by hand.
+    #[error("the configuration in the database is not JSON")]
+    Malformed(#[source] serde_json::Error),
+    /// The folder of the agents' files is not the one of the other gateways.
+    #[error("{} does not have the files of the agents that the other gateways use", path.display())]
+    OtherFiles { path: PathBuf },
+}
+
+impl Explain for SharedConfigError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Home(error) => error.kind(),
+            Self::Config(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Malformed(_) | Self::OtherFiles { .. } => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Home(error) => error.hint(),
+            Self::Config(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Malformed(_) => None,
+            Self::OtherFiles { path } => Some(format!(
+                "mount the folder of the other gateways there, or name it: ln -sfn FOLDER {}",
+                path.display()
+            )),
+        }
+    }
+}
+
+/// The record of what this home has adopted or published last.
+#[derive(Serialize, Deserialize)]
+struct Base {
+    revision: i64,
+    config: Value,
+}
+
+impl Base {
+    fn read(home: &Home) -> Result<Option<Self>, HomeError> {
+        // One that can't be parsed is as good as none: the database has the configuration.
+        let bytes = atomic::read(&home.shared_config(), config::file::CAP)?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    fn write(self, home: &Home) -> Result<(), HomeError> {
+        let bytes = serde_json::to_vec(&self).unwrap_or_default();
+        atomic::write(&home.shared_config(), &bytes, 0o600)
+    }
+}
+
+/// The longest mark, in bytes.
+const MAX_MARK: u64 = 256;
+
+/// Checks that the folder of the agents' files is the one that the other gateways use.
+///
+/// # Errors
+///
+/// Returns [`SharedConfigError::OtherFiles`] if it is not, or if the machine has not mounted it.
+pub(crate) fn check_files(home: &Home, group: &GatewayGroup) -> Result<(), SharedConfigError> {
+    let mark = atomic::read(&home.files_mark(), MAX_MARK)?;
+    if mark.is_some_and(|mark| mark.trim_ascii() == group.files.as_bytes()) {
+        return Ok(());
+    }
+    Err(SharedConfigError::OtherFiles { path: home.files().to_owned() })
+}
+
+/// Returns what the file of this home shares with others.
+///
+/// # Errors
+///
+/// Returns an error if the file can't be read.
+pub(crate) fn own(home: &Home, instance: &str) -> Result<SharedConfig, ConfigError> {
+    let (_, document) = file::read_document(home)?;
+    Ok(SharedConfig {
+        text: shared_part(&document).to_string(),
+        root: home.files().to_string_lossy().into_owned(),
+        by: instance.to_owned(),
+    })
+}
+
+/// Makes the configuration of the database that of this home. Returns `true` if that changed anything.
+///
+/// # Errors
+///
+/// Returns an error if it is not usable here, or if a file can't be written.
+pub(crate) fn adopt(home: &Home, group: &GatewayGroup) -> Result<bool, SharedConfigError> {
+    let theirs: Value = serde_json::from_str(&group.config.text).map_err(SharedConfigError::Malformed)?;
+    let has_changed = config::edit(home, |document| {
+        let after = adopted(&theirs, document, Path::new(&group.config.root), home);
+        let has_changed = after != *document;
+        if has_changed {
+            *document = after;
+        }
+        Ok::<_, ConfigError>(has_changed)
+    })?;
+    // What the file has now, and not what the database has: the paths are those of this home.
+    let (_, document) = file::read_document(home)?;
+    Base { revision: group.revision, config: shared_part(&document) }.write(home)?;
+    Ok(has_changed)
+}
+
+/// Notes that the database has what the file of this home shares, under this number.
+///
+/// # Errors
+///
+/// Returns an error if a file can't be read or written.
+pub(crate) fn note_published(home: &Home, revision: i64) -> Result<(), SharedConfigError> {
+    let (_, document) = file::read_document(home)?;
+    Base { revision, config: shared_part(&document) }.write(home)?;
+    Ok(())
+}
+
+/// Publishes or adopts a change, if there is one.
+///
+/// # Errors
+///
+/// Returns an error if the database or a file can't be used, or if the configuration of the database is not usable here.
+pub(crate) async fn synchronise(
+    home: &Home,
+    store: &Store,
+    instance: &str,
+) -> Result<Sharing, SharedConfigError> {
+    let Some(newest) = store.gateway_group().revision().await? else { return Ok(Sharing::Same) };
+    let base = Base::read(home)?;
+    let own = own(home, instance)?;
+    let present: Value = serde_json::from_str(&own.text).map_err(SharedConfigError::Malformed)?;
+    let sharing = decide(base.as_ref().map(|base| (base.revision, &base.config)), &present, newest);
+    match (sharing, base) {
+        (Sharing::Publish, Some(base)) => {
+            // If another gateway was faster, the next look finds its configuration.
+            if let Some(revision) = store.gateway_group().replace_config(base.revision, own).await? {
+                Base { revision, config: present }.write(home)?;
+                tracing::info!(revision, "the configuration was shared with the other gateways");
+            }
+        }
+        (Sharing::Adopt | Sharing::Overrule, _) => {
+            let Some(group) = store.gateway_group().find().await? else { return Ok(Sharing::Same) };
+            let place = home.clone();
+            let revision = group.revision;
+            let adopting = tokio::task::spawn_blocking(move || adopt(&place, &group)).await;
+            let has_changed = adopting.map_err(|_| StoreError::Stopped)??;
+            if has_changed && sharing == Sharing::Overrule {
+                tracing::error!(
+                    revision,
+                    backups = %home.backups().display(),
+                    "the configuration was changed here and by another gateway at the same time; the other one is used, and \
+                     this one is in the backups"
+                );
+            } else if has_changed {
+                tracing::info!(revision, "a configuration of another gateway was adopted");
+            }
+        }
+        _ => {}
+    }
+    Ok(sharing)
+}
+
+/// Publishes and adopts changes until the gateway stops. A gateway without others returns at once.
+pub(super) async fn run(gateway: Arc<Gateway>) {
+    let store = gateway.swarm.store();
+    if !store.is_in_group() {
+        return;
+    }
+    let mut notices = store.notices();
+    let mut problem = String::new();
+    loop {
+        match synchronise(gateway.home(), store, &gateway.instance).await {
+            Ok(Sharing::Same) => problem.clear(),
+            // The change takes effect at the first look at the configuration.
+            Ok(_) => drop(gateway.config()),
+            Err(error) => {
+                let text = chain(&error);
+                if text != problem {
+                    tracing::error!(error = text, "the configuration could not be shared with the other gateways");
+                }
+                problem = text;
+            }
+        }
+        tokio::select! {
+            () = gateway.stop.cancelled() => return,
+            () = tokio::time::sleep(INTERVAL) => {}
+            _ = notices.next_of(&[NoticeKind::Config]) => {}
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The group of gateways that use a database at the same time, each with a home of its own.
+//!
+//! A person makes it. Without it a database has one gateway. Its row also has what all of them share: the configuration, and
+//! the mark of the folder with the agents' files.
+
+use super::audit::{self, AuditEntry};
+use super::notice::NoticeKind;
+use super::sql::{self, Connection, OptionalExtension as _, Row};
+use super::subjects::GatewayGroups;
+use super::{Database, Store, StoreError};
+
+/// The group, with the configuration that its gateways share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayGroup {
+    /// The mark of the folder with the agents' files.
+    pub files: String,
+    /// The number of the configuration. A later one has a higher number.
+    pub revision: i64,
+    pub config: SharedConfig,
+}
+
+/// A configuration that gateways share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedConfig {
+    /// The JSON text, without what each gateway has for itself.
+    pub text: String,
+    /// The path of the folder with the agents' files in it, on the machine that wrote it.
+    pub root: String,
+    /// The instance id of the home that wrote it.
+    pub by: String,
+}
+
+const COLUMNS: &str = "files, revision, config, root, changed_by";
+
+fn group(row: &Row<'_>) -> sql::Result<GatewayGroup> {
+    let config = SharedConfig { text: row.get(2)?, root: row.get(3)?, by: row.get(4)? };
+    Ok(GatewayGroup { files: row.get(0)?, revision: row.get(1)?, config })
+}
+
+/// Returns `true` if a person has made a group.
+pub(super) fn is_made(connection: &Connection<'_>) -> sql::Result<bool> {
+    connection.query_row("SELECT EXISTS (SELECT 1 FROM gateway_group)", (), |row| row.get(0))
+}
+
+impl<A> GatewayGroups<&Database<A>> {
+    /// Returns the group, or `None` if the database has one gateway.
+    pub(crate) async fn find(self) -> Result<Option<GatewayGroup>, StoreError> {
+        self.read("look for the group of gateways", |connection| {
+            connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM gateway_group"))?
+                .query_row((), group)
+                .optional()
+        })
+        .await
+    }
+
+    /// Returns the number of the configuration, or `None` if there is no group.
+    pub(crate) async fn revision(self) -> Result<Option<i64>, StoreError> {
+        self.read("look for a newer configuration", |connection| {
+            connection
+                .prepare_cached("SELECT revision FROM gateway_group")?
+                .query_row((), |row| row.get(0))
+                .optional()
+        })
+        .await
+    }
+}
+
+impl GatewayGroups<&Store> {
+    /// Makes the group. Returns `false` and changes nothing if there is one.
+    pub(crate) async fn make(
+        self,
+        files: String,
+        config: SharedConfig,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<bool, StoreError> {
+        self.write("make the group of gateways", move |transaction| {
+            let added = transaction.execute(
+                "INSERT INTO gateway_group (id, files, revision, config, root, changed_at, changed_by)
+                 VALUES (1, ?1, 1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+                (files, config.text, config.root, transaction.clock()?, config.by),
+            )?;
+            if added == 0 {
+                return Ok(false);
+            }
+            audit::append(transaction, &entry, now)?;
+            transaction.tell(NoticeKind::Config, "");
+            transaction.wait_for_disk()?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Ends the group: the database has one gateway from its next start on. Returns `false` if there was none.
+    pub(crate) async fn end(self, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
+        self.write("end the group of gateways", move |transaction| {
+            if transaction.execute("DELETE FROM gateway_group", ())? == 0 {
+                return Ok(false);
+            }
+            audit::append(transaction, &entry, now)?;
+            transaction.wait_for_disk()?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Replaces the configuration if its number is still `known`. Returns the new number, or `None` if somebody else has
+    /// replaced it before.
+    pub(crate) async fn replace_config(
+        self,
+        known: i64,
+        config: SharedConfig,
+    ) -> Result<Option<i64>, StoreError> {
+        self.write("share the configuration", move |transaction| {
+            let changed = transaction
+                .prepare_cached(
+                    "UPDATE gateway_group SET revision = revision + 1, config = ?2, root = ?3, changed_at = ?4,
+                         changed_by = ?5 WHERE revision = ?1",
+                )?
+                .execute((known, config.text, config.root, transaction.clock()?, config.by))?;
+            if changed == 0 {
+                return Ok(None);
+            }
+            transaction.tell(NoticeKind::Config, "");
+            Ok(Some(known + 1))
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+    use crate::store::Level;
+
+    fn config(text: &str) -> SharedConfig {
+        SharedConfig { text: text.to_owned(), root: "/srv/flock".to_owned(), by: "home".to_owned() }
+    }
+
+    fn entry() -> AuditEntry {
+        AuditEntry::new("human:ann", "gateway.invite", "gateways", Level::Yellow, String::new())
+    }
+
+    #[tokio::test]
+    async fn a_configuration_replaces_the_one_that_its_writer_knew() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let store = Store::open(&home).unwrap();
+        let group = || store.gateway_group();
+        assert_eq!(group().find().await.unwrap(), None);
+        assert_eq!(group().replace_config(0, config("{}")).await.unwrap(), None, "there is no group");
+        assert!(group().make("mark".to_owned(), config("{}"), entry(), 1).await.unwrap());
+        assert!(!group().make("other".to_owned(), config("[]"), entry(), 2).await.unwrap());
+        assert_eq!(group().replace_config(1, config("{\"a\":1}")).await.unwrap(), Some(2));
+        assert_eq!(group().replace_config(1, config("{\"b\":1}")).await.unwrap(), None, "it is of before");
+        let found = group().find().await.unwrap().unwrap();
+        assert_eq!((found.files.as_str(), found.revision), ("mark", 2));
+        assert_eq!(found.config, config("{\"a\":1}"));
+        assert_eq!(group().revision().await.unwrap(), Some(2));
+        assert!(group().end(entry(), 3).await.unwrap());
+        assert!(!group().end(entry(), 4).await.unwrap());
+        assert_eq!(group().revision().await.unwrap(), None);
+    }
+}

@@ -1,0 +1,251 @@
+//! Two gateways with homes of their own on one database: each takes some of the agents, and the other takes them over when
+//! it is gone. Whatever happens, each message is given once and answered once.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+
+use super::stage::{LIMIT, Served, add, log_text, said, transcripts, until_said};
+use crate::support::home::{TempHome, free_port};
+use crate::support::{postgres, wait_until};
+
+const AGENTS: [&str; 4] = ["ada", "bob", "cat", "dan"];
+/// The questions of a test.
+const QUESTIONS: usize = 8;
+
+/// Two homes whose gateways use one database. The second one is declared first, so that it ends first: the schema goes with
+/// the first.
+struct Pair {
+    second: TempHome,
+    first: TempHome,
+}
+
+impl Pair {
+    /// Makes them, with a team in the channel `work`. `None` without a server.
+    fn new() -> Option<Self> {
+        postgres::server()?;
+        let first = TempHome::new().init();
+        for agent in AGENTS {
+            // The time between a question and its answer leaves room for what the test does meanwhile.
+            let reply = |number: usize| {
+                json!({"when": format!("question {number}."), "steps": [
+                    {"say": format!("answer {number} of {agent}"), "delay_ms": if number == QUESTIONS { 3000 } else { 0 }},
+                ]})
+            };
+            let mut replies: Vec<_> = (1..=QUESTIONS).rev().map(reply).collect();
+            // A turn that is taken up elsewhere is told so, and has its question above.
+            let resumed = format!("answer {QUESTIONS} of {agent}");
+            replies.push(json!({"when": "was broken off", "steps": [{"say": resumed}]}));
+            replies.push(json!({"steps": [{"say": ""}]}));
+            add(&first, agent, &json!(replies));
+        }
+        let members = AGENTS.iter().flat_map(|agent| ["--member", agent]);
+        first.flock(["channel", "create", "work", "--topic", "x"].into_iter().chain(members)).ok();
+        first.flock(["gateway", "invite"]).ok();
+        let second = TempHome::new();
+        let port = free_port().to_string();
+        second.flock(["init", "--yes", "--no-images", "--model", "script/demo", "--port", &port]).ok();
+        let own_token = second.config()["gateway"]["auth"]["token"].clone();
+        let place: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(first.file("store.json")).unwrap()).unwrap();
+        std::fs::copy(first.file("secrets/postgres"), second.file("secrets/postgres")).unwrap();
+        let joined = second
+            .flock([
+                "gateway",
+                "join",
+                place["postgres"].as_str().unwrap(),
+                "--schema",
+                place["schema"].as_str().unwrap(),
+                "--files",
+                first.path().to_str().unwrap(),
+            ])
+            .ok();
+        assert!(joined.stdout.contains("with 6 agents"), "{joined:?}");
+        assert_eq!(second.config()["gateway"]["auth"]["token"], own_token);
+        Some(Self { second, first })
+    }
+
+    /// Starts both gateways and waits until each has some of the agents.
+    fn start(&self) -> (Served, Served) {
+        let gateways = (Served::start(&self.first), Served::start(&self.second));
+        wait_until("each gateway takes some of the agents", LIMIT, || {
+            let all = self.count("l.epoch IS NOT NULL");
+            let seconds = AGENTS.iter().filter(|agent| self.has(&self.second, agent)).count();
+            let is_divided = all == AGENTS.len() + 2 && (1..AGENTS.len()).contains(&seconds);
+            is_divided.then_some(()).ok_or_else(|| format!("{all} agents, {seconds} at the second\n{}", self.logs()))
+        });
+        gateways
+    }
+
+    fn logs(&self) -> String {
+        format!("first:\n{}\nsecond:\n{}", log_text(&self.first), log_text(&self.second))
+    }
+
+    /// The number of the agents' leases for which this is true.
+    fn count(&self, condition: &str) -> usize {
+        let found = self.first.database().number(&format!(
+            "SELECT count(*) FROM lease l LEFT JOIN gateway g ON g.epoch = l.epoch
+             WHERE l.kind = 'agent' AND {condition}"
+        ));
+        usize::try_from(found).unwrap()
+    }
+
+    /// Returns `true` if the gateway of a home has the agent.
+    fn has(&self, home: &TempHome, agent: &str) -> bool {
+        let port = &home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"];
+        self.count(&format!("l.subject = '{agent}' AND g.address = '127.0.0.1:{port}'")) == 1
+    }
+
+    /// Asks all agents one thing, by the gateway of a home.
+    fn ask(home: &TempHome, number: usize) {
+        home.flock(["channel", "post", "work", &format!("@all question {number}.")]).ok();
+    }
+
+    /// Waits until all of them have answered.
+    fn until_answered(&self, home: &TempHome, number: usize) {
+        for agent in AGENTS {
+            until_said(home, "work", agent, &format!("answer {number} of {agent}"));
+        }
+        // The logs of both say more, if one of the answers does not come.
+        assert!(self.first.file("agents").exists());
+    }
+
+    /// Checks that each question was given to each agent once, and answered once.
+    fn check(&self, home: &TempHome, numbers: &[usize]) {
+        let all = said(home, "work");
+        for agent in AGENTS {
+            let seen = transcripts(&self.first, agent).join("\n");
+            for number in numbers {
+                let answer = format!("answer {number} of {agent}");
+                let answers = all.iter().filter(|(by, text)| by == agent && *text == answer).count();
+                assert_eq!(answers, 1, "{answer}: {all:#?}\n{}", self.logs());
+                let question = format!("] human:ann: @all question {number}.");
+                assert_eq!(seen.matches(&question).count(), 1, "{agent}: {question}\n{seen}\n{}", self.logs());
+            }
+        }
+        home.flock(["audit", "--verify"]).ok();
+    }
+}
+
+#[test]
+fn two_gateways_divide_the_agents_and_one_takes_over_after_a_kill() {
+    let Some(pair) = Pair::new() else { return };
+    let (first, second) = pair.start();
+    // Each hears of what came by the other one.
+    for (home, number) in [(&pair.first, 1), (&pair.second, 2), (&pair.first, 3)] {
+        Pair::ask(home, number);
+        pair.until_answered(&pair.first, number);
+    }
+    // The second one dies while its agents are at work.
+    Pair::ask(&pair.first, QUESTIONS);
+    wait_until("turns of the second gateway run", LIMIT, || {
+        let running = pair.first.database().number("SELECT count(*) FROM turn WHERE state = 'running'");
+        (running >= 4).then_some(()).ok_or_else(|| format!("{running} turns\n{}", pair.logs()))
+    });
+    second.kill();
+    pair.until_answered(&pair.first, QUESTIONS);
+    wait_until("the first gateway has all agents", LIMIT, || {
+        let all = AGENTS.iter().all(|agent| pair.has(&pair.first, agent));
+        all.then_some(()).ok_or_else(|| pair.logs())
+    });
+    Pair::ask(&pair.first, 4);
+    pair.until_answered(&pair.first, 4);
+    // It comes back, and gets some of them again.
+    let second = Served::start(&pair.second);
+    wait_until("the second gateway has agents again", LIMIT * 2, || {
+        let any = AGENTS.iter().any(|agent| pair.has(&pair.second, agent));
+        any.then_some(()).ok_or_else(|| pair.logs())
+    });
+    Pair::ask(&pair.second, 5);
+    pair.until_answered(&pair.second, 5);
+    // One that ends in order gives up its agents at once.
+    first.stop();
+    Pair::ask(&pair.second, 6);
+    pair.until_answered(&pair.second, 6);
+    pair.check(&pair.second, &[1, 2, 3, 4, 5, 6, QUESTIONS]);
+    second.stop();
+}
+
+#[test]
+fn a_gateway_that_was_paused_and_replaced_ends_and_changes_nothing() {
+    let Some(pair) = Pair::new() else { return };
+    let (_first, second) = pair.start();
+    Pair::ask(&pair.first, 1);
+    pair.until_answered(&pair.first, 1);
+    let paused = Pid::from_raw(i32::try_from(second.pid()).unwrap());
+    kill(paused, Signal::SIGSTOP).unwrap();
+    Pair::ask(&pair.first, 2);
+    pair.until_answered(&pair.first, 2);
+    kill(paused, Signal::SIGCONT).unwrap();
+    wait_until("the paused gateway ends", LIMIT, || {
+        let text = log_text(&pair.second);
+        text.contains("another gateway has taken over").then_some(()).ok_or(text)
+    });
+    Pair::ask(&pair.first, 3);
+    pair.until_answered(&pair.first, 3);
+    pair.check(&pair.first, &[1, 2, 3]);
+}
+
+#[test]
+fn a_change_of_the_configuration_reaches_the_other_gateway() {
+    let Some(pair) = Pair::new() else { return };
+    let _gateways = pair.start();
+    for (from, to, agent) in [(&pair.first, &pair.second, "eve"), (&pair.second, &pair.first, "fay")] {
+        // The files of both are those of the first.
+        add(from, agent, &json!([{"when": "hello", "steps": [{"say": "here I am"}]}]));
+        wait_until("the other gateway knows the agent", LIMIT, || {
+            let listed = to.flock(["list", "--json"]).ok().stdout;
+            listed.contains(agent).then_some(()).ok_or_else(|| format!("{listed}\n{}", pair.logs()))
+        });
+        from.flock(["channel", "assign", "work", "--add", agent]).ok();
+        to.flock(["channel", "post", "work", &format!("@{agent} hello")]).ok();
+        until_said(to, "work", agent, "here I am");
+    }
+    let [one, two] = [&pair.first, &pair.second].map(|home| home.config()["gateway"]["auth"]["token"].clone());
+    assert_ne!(one, two, "each keeps its own token");
+}
+
+#[test]
+fn a_second_gateway_needs_an_invitation_and_the_files() {
+    if postgres::server().is_none() {
+        return;
+    }
+    let first = TempHome::new().init();
+    let second = TempHome::new();
+    let port = free_port().to_string();
+    second.flock(["init", "--yes", "--no-images", "--model", "script/demo", "--port", &port]).ok();
+    std::fs::copy(first.file("secrets/postgres"), second.file("secrets/postgres")).unwrap();
+    let place: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(first.file("store.json")).unwrap()).unwrap();
+    let (address, schema) = (place["postgres"].as_str().unwrap(), place["schema"].as_str().unwrap());
+    let join = |files: &std::path::Path| {
+        let files = files.to_str().unwrap();
+        second.flock(["gateway", "join", address, "--schema", schema, "--files", files])
+    };
+    first.flock(["channel", "create", "work", "--topic", "x"]).ok();
+    let refused = join(&first.path()).fails(1);
+    assert!(refused.stderr.contains("has invited no others"), "{refused:?}");
+    let before = second.config_text();
+    first.flock(["gateway", "invite"]).ok();
+    first.flock(["gateway", "invite"]).ok();
+    let refused = join(&second.outside()).fails(1);
+    assert!(refused.stderr.contains("does not have the files"), "{refused:?}");
+    assert_eq!(second.config_text(), before, "nothing was changed");
+    assert!(!second.file("store.json").exists() && !second.file("files").exists());
+    join(&first.path()).ok();
+    // A machine that has not mounted them does not start.
+    std::fs::rename(first.file("flock-files"), first.file("mark")).unwrap();
+    let refused = second.flock(["gateway", "serve"]).fails(1);
+    assert!(refused.stderr.contains("does not have the files"), "{refused:?}");
+    std::fs::rename(first.file("mark"), first.file("flock-files")).unwrap();
+    // While another gateway uses the database, the group stays.
+    let served = Served::start(&second);
+    let refused = first.flock(["gateway", "invite", "--end"]).fails(5);
+    assert!(refused.stderr.contains("another gateway uses the database"), "{refused:?}");
+    served.stop();
+    first.flock(["gateway", "invite", "--end"]).ok();
+    let served = Served::start(&first);
+    let refused = second.flock(["gateway", "serve"]).fails(5);
+    assert!(refused.stderr.contains("another gateway uses the database"), "{refused:?}");
+    served.stop();
+}
