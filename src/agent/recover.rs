@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::transcript::import_note;
 use super::transcript::stale_files::{self, StaleFiles};
 use super::transcript::{
-    MessageRecord, Record, Transcript, TranscriptError, TurnPhase, TurnRecord, unknown_result,
+    MessageRecord, Record, Transcript, TranscriptError, TurnPhase, TurnRecord, set_apart, unknown_result,
 };
 use super::turn::TurnError;
 use super::turn_recorder::{result_record, tokens};
@@ -237,6 +237,10 @@ fn complete_transcript(
     let path = engine.transcript_path(session);
     if !path.exists() {
         return Ok(TurnRecords::default());
+    }
+    if engine.parts.store.is_in_group() {
+        // The gateway on which the turn ran may still have the file open.
+        set_apart(&path)?;
     }
     let mut transcript = engine.open_transcript(session)?;
     let left = left(&transcript, turn, search).map_err(TranscriptError::reading(&path))?;

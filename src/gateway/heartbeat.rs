@@ -78,6 +78,9 @@ async fn step(
     let ownership = gateway.swarm.ownership();
     let publish = |keeper: &LeaseKeeper, leases: &BTreeMap<LeaseSubject, Lease>| {
         let (held, until) = (keeper.held(), keeper.acts_until());
+        if ownership.is_shared() {
+            store.syncer().handle().write_until(until);
+        }
         ownership.update(LeaseView { held, leases, living: &beat.living, until });
     };
     publish(keeper, &leases);

@@ -1,14 +1,14 @@
 //! The transcript file of one session, opened for one turn.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::away;
 use super::model::{Header, Record};
 use super::repair;
-use crate::home::regular;
+use crate::home::{atomic, regular};
 use crate::store::sync::SyncHandle;
 
 /// Size up to which a file is read to find out if it is blank: less than a header and one message.
@@ -55,6 +55,25 @@ pub fn look(path: &Path) -> Result<Option<File>, TranscriptError> {
         },
         Err(source) => Err(TranscriptError { what: "open", path: path.to_owned(), source }),
     }
+}
+
+/// Replaces the file by a copy, so that a gateway that was ended and still has it open writes into the old one, which nobody
+/// reads. Does nothing if there is no file.
+///
+/// # Errors
+///
+/// Returns [`TranscriptError`] if the file can't be read or written.
+pub(crate) fn set_apart(path: &Path) -> Result<(), TranscriptError> {
+    let fail = |what| move |source| TranscriptError { what, path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    match regular::open(path) {
+        Ok(mut file) => {
+            file.read_to_end(&mut bytes).map_err(fail("read"))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(fail("open")(source)),
+    }
+    atomic::write(path, &bytes, 0o600).map_err(|error| fail("copy")(io::Error::other(error)))
 }
 
 impl Transcript {
@@ -120,8 +139,14 @@ impl Transcript {
     ///
     /// # Errors
     ///
-    /// Returns [`TranscriptError`] if the file can't be written.
+    /// Returns [`TranscriptError`] if the file can't be written, or if another gateway may have taken over from this one.
     pub fn append(&mut self, records: &[Record]) -> Result<(), TranscriptError> {
+        // The file was opened before this look. If another gateway had taken over before that, the look would fail; if it
+        // takes over from now on, it goes on with a copy (`set_apart`), and what is written here is nobody's.
+        if !self.syncer.may_write() {
+            let source = io::Error::other("this gateway was cut off, and another one may have taken over");
+            return Err(TranscriptError { what: "append to", path: self.path.clone(), source });
+        }
         let mut lines = Vec::with_capacity(1024);
         for record in records {
             record.write_to(&mut lines);
@@ -191,6 +216,28 @@ mod tests {
     use crate::id::TurnId;
     use crate::provider::{Message, Role};
     use crate::store::sync::Syncer;
+
+    #[test]
+    fn a_gateway_that_may_have_been_replaced_writes_nothing_that_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let syncer = Syncer::of_files(dir.path().join("head")).unwrap();
+        let path = dir.path().join("a.jsonl");
+        let mut late = Transcript::open(&path, &header(), &syncer.handle()).unwrap();
+        late.append(&[said("one")]).unwrap();
+        // Another gateway takes over between the look and the write of this one.
+        set_apart(&path).unwrap();
+        late.append(&[said("late")]).unwrap();
+        let next = Syncer::of_files(dir.path().join("head")).unwrap();
+        Transcript::open(&path, &header(), &next.handle()).unwrap().append(&[said("two")]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("one") && text.contains("two") && !text.contains("late"), "{text}");
+        // Its time is over, and it opens the file anew.
+        syncer.handle().write_until(crate::clock::boot_ms());
+        let refused = Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("late")]);
+        assert!(refused.is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        set_apart(&dir.path().join("none.jsonl")).unwrap();
+    }
 
     fn header() -> Header {
         let key: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();

@@ -25,7 +25,7 @@ pub(crate) mod stale_files;
 pub use entry::{Entry, EntryKind, EntryMetadata};
 pub(crate) use exchanges::{Exchange, ExchangeScope, exchanges};
 pub use file::TranscriptError;
-pub(crate) use file::{Transcript, look};
+pub(crate) use file::{Transcript, look, set_apart};
 pub(crate) use interrupted::{INTERRUPTED, unknown_result};
 pub(crate) use model::{CommandRecord, Header, ResetRecord, RewindRecord, TurnPhase, TurnRecord};
 pub use model::{CompactionRecord, MessageRecord, Record};
