@@ -15,8 +15,17 @@ use crate::store::StoreError;
 use crate::store::sql::{self, Connection, OptionalExtension as _, Row};
 use crate::store::transfer::state::{MovedNote, NOTE_TABLE, STATE_TABLE};
 
+/// A change of the schema.
+struct Migration {
+    text: &'static str,
+    /// The version that a flock has to know at least to use the schema after it. While the gateways of a group are updated one
+    /// after the other, those of the version before still use the schema: a migration that only adds something has the number
+    /// that they know here. What they still use is dropped in a later version, whose migration has a higher number.
+    oldest: u32,
+}
+
 /// The migrations; number `n`, counted from 0, leads to version `n + 1`.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/001.sql")];
+const MIGRATIONS: &[Migration] = &[Migration { text: include_str!("migrations/001.sql"), oldest: 1 }];
 
 /// The time for which a migration waits for another home's, which has to finish first.
 const LOCK_LIMIT: Duration = Duration::from_mins(1);
@@ -30,7 +39,7 @@ pub(super) fn newest() -> u32 {
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::NewerSchema`] if a newer flock created it, [`StoreError::MovedAway`] if its store was moved into
+/// Returns [`StoreError::NewerSchema`] if a newer flock created it and this one may not use it, [`StoreError::MovedAway`] if its store was moved into
 /// a file, and [`StoreError::HalfMoved`] if a move into it is not finished.
 pub(super) fn check(session: &Session) -> Result<u32, StoreError> {
     let failed = |source| StoreError::query("read if a store was moved", source);
@@ -46,10 +55,10 @@ pub(super) fn check(session: &Session) -> Result<u32, StoreError> {
 
 /// Returns the version of the schema as [`check`] does, whatever is known of a move.
 pub(super) fn known_version(session: &Session) -> Result<u32, StoreError> {
-    let found =
-        version(session).map_err(|source| StoreError::query("read the version of its schema", source))?;
+    let failed = |source| StoreError::query("read the version of its schema", source);
+    let found = version(session).map_err(failed)?;
     let known = newest();
-    if found > known {
+    if found > known && oldest(session).map_err(failed)? > known {
         let place = session.server.settings.to_string();
         return Err(StoreError::NewerSchema { place, found, known });
     }
@@ -91,6 +100,12 @@ fn version(session: &Session) -> sql::Result<u32> {
     Connection::postgres(session).query_row(text, (), |row| row.get(0))
 }
 
+/// Returns the version that a flock has to know at least to use the schema.
+fn oldest(session: &Session) -> sql::Result<u32> {
+    let text = "SELECT max(coalesce(oldest, version)) FROM schema_version";
+    Connection::postgres(session).query_row(text, (), |row| row.get(0))
+}
+
 /// Creates the schema if it is missing, and migrates it to the newest version.
 pub(super) fn migrate(server: &Arc<Server>) -> Result<(), StoreError> {
     let session = server.connect(Purpose::Migrate)?;
@@ -100,8 +115,8 @@ pub(super) fn migrate(server: &Arc<Server>) -> Result<(), StoreError> {
 
 /// Migrates the schema from this version to the newest one.
 pub(super) fn apply_all(session: &Session, first: u32) -> Result<(), StoreError> {
-    for (text, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
-        apply(session, text, version).map_err(|source| StoreError::Migration { version, source })?;
+    for (migration, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
+        apply(session, migration, version).map_err(|source| StoreError::Migration { version, source })?;
     }
     Ok(())
 }
@@ -118,7 +133,7 @@ pub(super) fn create(session: &Session) -> sql::Result<()> {
     if is_there { Ok(()) } else { session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")) }
 }
 
-fn apply(session: &Session, text: &str, to: u32) -> sql::Result<()> {
+fn apply(session: &Session, migration: &Migration, to: u32) -> sql::Result<()> {
     let transaction = LockedTransaction::begin(session, Instant::now() + LOCK_LIMIT)?;
     create(session)?;
     // Another process may have migrated while this one waited for the lock.
@@ -126,11 +141,12 @@ fn apply(session: &Session, text: &str, to: u32) -> sql::Result<()> {
         return Ok(());
     }
     session.batch(
-        "CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY, applied_at bigint NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY, applied_at bigint NOT NULL);
+         ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS oldest bigint",
     )?;
-    session.batch(text)?;
-    let row = (to, crate::clock::unix_ms());
-    let insert = "INSERT INTO schema_version (version, applied_at) VALUES (?1, ?2)";
+    session.batch(migration.text)?;
+    let row = (to, crate::clock::unix_ms(), migration.oldest);
+    let insert = "INSERT INTO schema_version (version, applied_at, oldest) VALUES (?1, ?2, ?3)";
     Connection::postgres(session).execute(insert, row)?;
     transaction.commit()
 }

@@ -855,6 +855,16 @@ async fn a_newer_schema_is_refused() {
     assert!(matches!(refused, StoreError::NewerSchema { found: 99, .. }), "{refused:?}");
     assert_eq!(refused.hint().as_deref(), Some("flock update"));
     assert!(matches!(Reader::open(&place.home).err().unwrap(), StoreError::NewerSchema { .. }));
+    // One that only adds something is used beside the newer flock, also by connections that are made anew.
+    place.session().batch("UPDATE schema_version SET oldest = 1 WHERE version = 99").unwrap();
+    let store = Store::open(&place.home).unwrap();
+    write(&store, 1).await.unwrap();
+    cut_off(&store, &place).await;
+    write(&store, 2).await.unwrap();
+    assert!(Reader::open(&place.home).unwrap().is_some());
+    place.session().batch("INSERT INTO schema_version VALUES (100, 1, 2)").unwrap();
+    cut_off(&store, &place).await;
+    assert!(write(&store, 3).await.is_err(), "the second step needs the newer flock");
 }
 
 #[tokio::test]
