@@ -21,7 +21,7 @@ use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::{Engines, PlacementRecords};
-use crate::store::{AgentState, Freeze, FreezeState, Store as Database};
+use crate::store::{self, AgentState, Freeze, FreezeState, Store as Database};
 use crate::supervise::control::ControlConnection;
 use crate::supervise::env_marker::EnvMarker;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
@@ -75,13 +75,14 @@ pub(crate) fn lives(home: &Home) -> bool {
     path.exists() && matches!(Lock::acquire(&path, INSTANT), Err(HomeError::Held { .. }))
 }
 
-/// Checks that no gateway of this home lives, so that this process may write to the database.
+/// Checks that no gateway of this home lives, and none of other homes with its database, so that this process may write to the
+/// database and to the agents' files.
 ///
 /// A gateway that is starting or does not answer would not notice the change in time.
 ///
 /// # Errors
 ///
-/// Returns an error if a gateway lives.
+/// Returns an error if a gateway lives, or if the database can't be read.
 pub(crate) fn require_no_gateway(home: &Home) -> Result<(), Failure> {
     // A move holds the gateway's lock as well, and would be taken for one.
     if Lock::is_held(&home.move_lock()).unwrap_or(true) {
@@ -100,10 +101,31 @@ pub(crate) fn require_no_gateway(home: &Home) -> Result<(), Failure> {
         None if lives(home) => {
             ("a gateway that no supervisor runs".to_owned(), "end it where it was started, and try again")
         }
-        None => return Ok(()),
+        None => return require_no_others(home),
     };
     let text = format!("{who} runs but does not answer; nothing was changed");
     Err(Failure::new(Kind::Conflict, text).hint(hint))
+}
+
+/// Checks that no gateway of another home has the agents. Only a database on a server can have one.
+fn require_no_others(home: &Home) -> Result<(), Failure> {
+    if store::server_address(home)?.is_none() {
+        return Ok(());
+    }
+    let found = database::read(home, async |reader| {
+        if reader.gateway_group().revision().await?.is_none() {
+            return Ok(None);
+        }
+        let (now, living) = reader.gateways().living().await?;
+        let own = instance::read(home).ok();
+        Ok(living.into_iter().find(|other| Some(&other.home) != own.as_ref() && other.beat_until > now))
+    })?;
+    let Some(other) = found.flatten() else { return Ok(()) };
+    let text = format!(
+        "this home's gateway does not run, and the one of {} at {} takes care of the agents",
+        other.name, other.address
+    );
+    Err(Failure::new(Kind::Conflict, text).hint("flock start"))
 }
 
 /// Returns the error that a command needs a gateway and none runs.

@@ -14,7 +14,8 @@ use crate::clock;
 use crate::config::Config;
 use crate::error::chain;
 use crate::provider::Catalog;
-use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, NoticeKind, Store, StoreError};
+use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, Level, NoticeKind, Store, StoreError};
+use crate::swarm::Actor;
 use crate::swarm::lease::{FleetView, LeaseKeeper, LeasePlan, LeaseView, RETRY_MS, next_beat};
 
 /// The shortest pause between two looks at the leases, in milliseconds.
@@ -68,6 +69,9 @@ async fn step(
     keeper.beaten(sent, &beat);
     for ended in &beat.ended {
         tracing::warn!(epoch = ended.0, "a gateway gave no sign of life and was ended");
+        let detail = format!("run {} gave no sign of life", ended.0);
+        let entry = Actor::system().entry("gateway.replaced", "gateways", Level::Yellow, detail);
+        store.audit().append(entry, clock::unix_ms()).await?;
     }
     let wait = next_beat(epoch, &beat, keeper.judging());
     let leases = store.leases().list().await?;
@@ -92,7 +96,8 @@ async fn step(
     if !plan.give_up.is_empty() {
         store.leases().give_up(epoch, plan.give_up).await?;
     }
-    if !plan.take.is_empty() {
+    // One that stops leaves the rest to others. They take what it has once it has ended.
+    if !plan.take.is_empty() && !gateway.stop.is_cancelled() {
         let taken = store.leases().take(epoch, plan.take).await?;
         let mut leases = leases;
         leases.extend(taken.iter().map(|lease| (lease.subject.clone(), lease.clone())));

@@ -88,9 +88,10 @@ async fn recover_turn(
             if team.swarm.frozen().contains(session.agent()) {
                 // The result waits for the thaw in a task of its own, so the other turns do not wait with it.
                 let (team, held) = (Arc::clone(team), team.hold(turn));
+                let lease = team.swarm.ownership().enter_agent(session.agent());
                 tokio::spawn(async move {
                     team.done(&work, &text).await;
-                    drop(held);
+                    drop((held, lease));
                 });
             } else {
                 team.done(&work, &text).await;

@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::stage::{LIMIT, Served, add, log_text, said, transcripts, until_said};
+use super::stage::{LIMIT, Served, add, log_text, play, said, transcripts, until_said};
 use crate::support::home::{TempHome, free_port};
 use crate::support::{postgres, wait_until};
 
@@ -192,7 +192,8 @@ fn a_change_of_the_configuration_reaches_the_other_gateway() {
     let _gateways = pair.start();
     for (from, to, agent) in [(&pair.first, &pair.second, "eve"), (&pair.second, &pair.first, "fay")] {
         // The files of both are those of the first.
-        add(from, agent, &json!([{"when": "hello", "steps": [{"say": "here I am"}]}]));
+        play(&pair.first, agent, &json!([{"when": "hello", "steps": [{"say": "here I am"}]}]));
+        from.flock(["add", agent, "--no-container", "--model", &format!("script/{agent}")]).ok();
         wait_until("the other gateway knows the agent", LIMIT, || {
             let listed = to.flock(["list", "--json"]).ok().stdout;
             listed.contains(agent).then_some(()).ok_or_else(|| format!("{listed}\n{}", pair.logs()))
