@@ -10,6 +10,7 @@ mod data;
 mod egress;
 mod engine;
 mod fix;
+mod gateways;
 mod hooks;
 mod machine;
 mod mcp;
@@ -137,6 +138,7 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(approvers::unbound(home, config));
         checks.extend(notifications::failing(home));
         checks.extend(quota::parked(home));
+        checks.extend(gateways::all(home, config));
         checks.extend(mounts::all(home, config, Engine::from_env().socket()));
     }
     checks.extend(context.block_on(async {

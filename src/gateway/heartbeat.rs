@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ability;
+use super::departure::Departures;
 use super::driver::TurnDriver;
 use super::state::Gateway;
 use crate::clock;
@@ -21,6 +22,9 @@ use crate::swarm::lease::{FleetView, LeaseKeeper, LeasePlan, LeaseView, RETRY_MS
 /// The shortest pause between two looks at the leases, in milliseconds.
 const SHORTEST_MS: i64 = 100;
 
+/// The pause until the next look while something that is to be given up ends, in milliseconds.
+const DEPARTURE_MS: i64 = 500;
+
 /// Works until the gateway ends, also while it stops: what it still does must not be taken over meanwhile. It returns if there
 /// is nobody to tell, or if the gateway was ended, which the store also tells everybody who waits for it.
 pub(super) async fn run(gateway: Arc<Gateway>) {
@@ -28,10 +32,11 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
     let Some(epoch) = store.epoch() else { return };
     let mut keeper = LeaseKeeper::new(epoch);
     let mut abilities = Abilities::new(&gateway);
+    let mut departures = Departures::default();
     let mut notices = store.notices();
     let mut has_failed = false;
     loop {
-        let wait = match step(&gateway, epoch, &mut keeper, &mut abilities).await {
+        let wait = match step(&gateway, epoch, &mut keeper, (&mut abilities, &mut departures)).await {
             Ok(wait) => {
                 has_failed = false;
                 wait
@@ -58,10 +63,10 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
 /// Gives a sign of life, and carries out what the keeper of the leases asks for. Returns the pause until the next one, in
 /// milliseconds.
 async fn step(
-    gateway: &Gateway,
+    gateway: &Arc<Gateway>,
     epoch: Epoch,
     keeper: &mut LeaseKeeper,
-    abilities: &mut Abilities,
+    (abilities, departures): (&mut Abilities, &mut Departures),
 ) -> Result<i64, StoreError> {
     let store = gateway.swarm.store();
     let sent = clock::boot_ms();
@@ -92,9 +97,17 @@ async fn step(
     // again.
     let busy = busy(&gateway.driver);
     plan.give_up.retain(|subject| !ownership.is_in_use(subject) && !busy.contains(subject));
+    let mut given_up = BTreeSet::new();
+    for subject in plan.give_up {
+        if departures.has_ended(gateway, &subject).await {
+            given_up.insert(subject);
+        } else {
+            plan.look_in = Some(DEPARTURE_MS);
+        }
+    }
     // The configuration has most of them for ever, so usually there is nothing to do.
-    if !plan.give_up.is_empty() {
-        store.leases().give_up(epoch, plan.give_up).await?;
+    if !given_up.is_empty() {
+        store.leases().give_up(epoch, given_up).await?;
     }
     // One that stops leaves the rest to others. They take what it has once it has ended.
     if !plan.take.is_empty() && !gateway.stop.is_cancelled() {

@@ -20,6 +20,7 @@ mod checkpoint_copies;
 pub(crate) mod clock_check;
 mod config_review;
 pub(crate) mod connection_slots;
+mod departure;
 mod disk_quota;
 mod doctor;
 mod draining_body;

@@ -184,6 +184,10 @@ fn a_gateway_that_was_paused_and_replaced_ends_and_changes_nothing() {
     Pair::ask(&pair.first, 3);
     pair.until_answered(&pair.first, 3);
     pair.check(&pair.first, &[1, 2, 3]);
+    let audit = pair.first.flock(["audit", "--json"]).ok().stdout;
+    assert!(audit.contains("gateway.replaced") && audit.contains("gateway.join"), "{audit}");
+    let doctor = pair.first.flock(["doctor", "--json"]);
+    assert!(doctor.stdout.contains("use the database") || doctor.stdout.contains("uses the database"), "{doctor:?}");
 }
 
 #[test]
