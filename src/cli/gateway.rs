@@ -19,7 +19,7 @@ use crate::store::integrity::{self, CheckDepth};
 use crate::store::{self, Store};
 use crate::ui::log;
 
-/// Run the gateway in the foreground, check whether it could run, or have several of them use one database
+/// Have several gateways use one database, and share its agents
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -29,8 +29,10 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Serve this home until SIGTERM
+    #[command(hide = true)]
     Serve,
     /// Open this home as the gateway does, and report the result
+    #[command(hide = true)]
     Check,
     /// Let gateways of other homes use the database beside this one
     ///

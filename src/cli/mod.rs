@@ -207,7 +207,6 @@ enum Verb {
     Prompt(prompt::Args),
     Replay(replay::Args),
     Sim(sim::Args),
-    #[command(hide = true)]
     Gateway(gateway::Args),
     #[command(hide = true)]
     Hold(hold::Args),
