@@ -174,7 +174,7 @@ fn wanted(config: &Config) -> BTreeSet<LeaseSubject> {
     let bridges = config.bridges.iter().map(|bridge| subject(LeaseKind::Bridge, &bridge.name));
     let trains = config.projects.iter().map(|project| subject(LeaseKind::Train, project.name.as_str()));
     let servers = config.mcp_servers.iter().map(|server| subject(LeaseKind::Server, server.name.as_str()));
-    agents.chain(bridges).chain(trains).chain(servers).chain([subject(LeaseKind::Clock, "")]).collect()
+    agents.chain(bridges).chain(trains).chain(servers).chain([LeaseSubject::clock()]).collect()
 }
 
 /// Returns the agents whose turns run or wait here.

@@ -44,7 +44,7 @@ use crate::sandbox::SandboxError;
 use crate::sandbox::check::DockerChecks;
 use crate::sandbox::docker::DockerSandbox;
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{self, LeaseKind, LeaseSubject, NewGateway, Store, StoreError};
+use crate::store::{self, LeaseSubject, NewGateway, Store, StoreError};
 use crate::supervise::health::HomeIdentity;
 use crate::supervise::parent_watch;
 use crate::swarm::lease::while_held;
@@ -279,7 +279,7 @@ fn spawn_clock<F: Future<Output = ()> + Send + 'static>(
     gateway: &Arc<Gateway>,
     work: impl Fn(Arc<Gateway>, CancellationToken) -> F + Send + 'static,
 ) {
-    let clock = LeaseSubject { kind: LeaseKind::Clock, name: String::new() };
+    let clock = LeaseSubject::clock();
     let (ownership, stop, own) =
         (gateway.swarm.ownership().clone(), gateway.stop.clone(), Arc::clone(gateway));
     tokio::spawn(while_held(ownership, clock, stop, move |stop| work(Arc::clone(&own), stop)));

@@ -60,6 +60,14 @@ pub struct LeaseSubject {
     pub name: String,
 }
 
+impl LeaseSubject {
+    /// Returns the subject of everything that happens at certain times for the whole team.
+    #[must_use]
+    pub const fn clock() -> Self {
+        Self { kind: LeaseKind::Clock, name: String::new() }
+    }
+}
+
 /// The row of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {

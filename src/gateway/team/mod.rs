@@ -25,7 +25,7 @@ use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey, TurnId};
-use crate::store::NoticeKind;
+use crate::store::{LeaseSubject, NoticeKind};
 use crate::swarm::Swarm;
 use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings};
 use crate::sync::lock;
@@ -321,7 +321,11 @@ impl Team {
         }
     }
 
+    /// Ends the archives that are due, if this gateway does what happens at certain times. Returns the time of the next one.
     async fn end_archives(&self) -> Option<i64> {
+        if !self.swarm.ownership().holds(&LeaseSubject::clock()) {
+            return None;
+        }
         match self.swarm.finish_due_archives(unix_ms()).await {
             Ok(next) => next,
             Err(error) => {

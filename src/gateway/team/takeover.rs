@@ -56,6 +56,7 @@ async fn take_up(team: &Arc<Team>, agents: &BTreeSet<AgentId>) -> Result<(), Set
     tracing::info!(agents = here.len(), "this gateway takes over agents");
     lost_writes::settle(team, |agent| here.contains(agent)).await?;
     watchdog::settle(team).await?;
+    team.gateway.triage.end_old_questions(|agent| here.contains(agent)).await?;
     team.gateway.checkpoints.recover(|agent| here.contains(agent)).await;
     ownership.settle_agents(&here);
     Ok(())

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::clock::unix_ms;
 use crate::error::chain;
+use crate::id::AgentId;
 use crate::mcp::{PersonAnswer, Question, answer_content};
 use crate::store::{
     Along, Level, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, StoreError,
@@ -181,10 +182,17 @@ impl Triage {
         }
     }
 
-    /// Ends the questions of an earlier process: the calls that they belonged to are gone.
-    pub(super) async fn end_old_questions(&self) -> Result<(), StoreError> {
+    /// Ends the questions of an earlier process, or of another gateway that is gone: the calls that they belonged to are gone.
+    /// Only those of the agents for which `is_wanted` returns `true`.
+    pub(crate) async fn end_old_questions(
+        &self,
+        is_wanted: impl Fn(&AgentId) -> bool,
+    ) -> Result<(), StoreError> {
         let open = self.swarm.store().requests().list(true, MAX_ROWS).await?;
-        for row in open.iter().filter(|row| row.kind == KIND && row.state != RequestState::Running) {
+        let is_old = |row: &&RequestRow| {
+            row.kind == KIND && row.state != RequestState::Running && is_wanted(&row.agent)
+        };
+        for row in open.iter().filter(is_old) {
             self.end_question(&row.id, row.level).await?;
         }
         Ok(())

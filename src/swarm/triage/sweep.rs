@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, execution, messages, view};
 use crate::clock::unix_ms;
 use crate::home::scratch;
-use crate::store::{Along, RequestRow, RequestState, RequestStep, RequestTransition, StoreError};
+use crate::store::{
+    Along, LeaseSubject, RequestRow, RequestState, RequestStep, RequestTransition, StoreError,
+};
 use crate::swarm::scheduler::Priority;
 use crate::swarm::{Actor, Swarm};
 use crate::sync::lock;
@@ -17,7 +19,8 @@ impl Triage {
     /// Continues after a start of the gateway. Requests that were running when the last gateway ended are not run
     /// again, because it is unknown how far they came. Those that were granted but had not begun are begun now.
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
-        self.end_old_questions().await?;
+        let ownership = self.swarm.ownership();
+        self.end_old_questions(|agent| ownership.has_agent(agent)).await?;
         self.sweep().await?;
         // Before anything begins: such a request must not be run.
         self.swarm.expire_outdated().await?;
@@ -47,12 +50,14 @@ impl Triage {
                 // Nothing could be written now.
                 continue;
             }
+            // Of several gateways, one does what is not about a single agent's work.
+            let is_clock = self.swarm.ownership().holds(&LeaseSubject::clock());
             let looked = async {
                 // One failure must not keep the other tasks of the sweep from running.
-                let swept = self.sweep().await;
+                let swept = if is_clock { self.sweep().await } else { Ok(()) };
                 self.settle().await?;
                 swept?;
-                self.review(unix_ms()).await
+                if is_clock { self.review(unix_ms()).await } else { Ok(()) }
             };
             if let Err(error) = looked.await {
                 tracing::error!(
