@@ -118,7 +118,8 @@ pub(crate) fn own(home: &Home, instance: &str) -> Result<SharedConfig, ConfigErr
 /// Returns an error if it is not usable here, or if a file can't be written.
 pub(crate) fn adopt(home: &Home, group: &GatewayGroup) -> Result<bool, SharedConfigError> {
     let theirs: Value = serde_json::from_str(&group.config.text).map_err(SharedConfigError::Malformed)?;
-    let has_changed = config::edit(home, |document| {
+    // The one that it replaces may not be usable: a home that has just joined still has the paths of its own workspaces in it.
+    let has_changed = config::complete(home, |document| {
         let after = adopted(&theirs, document, Path::new(&group.config.root), home);
         let has_changed = after != *document;
         if has_changed {

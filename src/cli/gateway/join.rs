@@ -78,10 +78,13 @@ fn check_own(home: &Home, place: &ServerPlace) -> Result<(), Failure> {
         let text = format!("this home uses another database, at {used}");
         return Err(Failure::new(Kind::Conflict, text).hint("make a home for this gateway: flock init --help"));
     }
+    // One that was killed while it joined has nothing of its own any more, and its configuration may not be usable yet.
+    if home.files() != home.root() {
+        return Ok(());
+    }
     let config = config::read(home)?;
     let talks = |folder: PathBuf| std::fs::read_dir(folder).is_ok_and(|mut found| found.next().is_some());
-    let is_joined = home.files() != home.root();
-    if let Some(agent) = config.agents.iter().find(|agent| !is_joined && talks(home.sessions(&agent.id))) {
+    if let Some(agent) = config.agents.iter().find(|agent| talks(home.sessions(&agent.id))) {
         let text = format!("this home has conversations of its own, such as those of {}", agent.id);
         return Err(Failure::new(Kind::Conflict, text).hint("make a home for this gateway: flock init --help"));
     }

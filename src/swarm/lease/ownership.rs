@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(ownership.of_agent(&id("coder")), Owner::Here);
         assert_eq!(ownership.of_agent(&id("tester")), Owner::Elsewhere(Arc::new(gateway(OTHER))));
         assert_eq!(ownership.of_agent(&id("third")), Owner::Nobody);
-        assert_eq!(ownership.of_agent(&id("unknown")), Owner::Nobody);
+        assert_eq!(ownership.of_agent(&id("fourth")), Owner::Nobody);
         assert!(ownership.enter_agent(&id("tester")).is_none());
         let (first, second) = (ownership.enter_agent(&id("coder")), ownership.enter_agent(&id("coder")));
         assert!(first.is_some() && second.is_some());
