@@ -22,7 +22,7 @@ chosen=(
     cli::audit:: cli::request:: cli::receipt::
     faults::a_kill_at_any_moment faults::database:: faults::forgery:: faults::removal::
     gateway::freeze:: gateway::replaced:: gateway::tokens::
-    supervise::trouble::a_crash_loop team::channels:: team::requests::
+    supervise::trouble::a_crash_loop team::channels:: team::gateways:: team::requests::
 )
 
 durable=
