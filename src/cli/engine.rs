@@ -12,6 +12,7 @@ use crate::error::Kind;
 use crate::gateway::routes::engines::{DrainBody, NewEngine};
 use crate::id::EngineName;
 use crate::sandbox::engine::Engine;
+use crate::sandbox::engine_check;
 use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, Table, TextStyle};
 
@@ -138,6 +139,14 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
                 .ping()
                 .await
                 .map_err(|error| Failure::from(error).hint("start the engine, and look at its log"))?;
+            let versions = engine.version().await?;
+            if let Some(refused) = engine_check::kind(&versions) {
+                let text = format!(
+                    "the engine at {} can't hold sandboxes: {}: {}",
+                    args.address, refused.name, refused.message
+                );
+                return Err(Failure::new(Kind::Failed, text).hint(refused.hint.unwrap_or_default()));
+            }
             images::make_in(&engine, &home, &config, context).await
         })?;
     }

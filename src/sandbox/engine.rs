@@ -216,8 +216,11 @@ impl Engine {
     pub async fn version(&self) -> Result<Versions, SandboxError> {
         let client = self.client()?;
         let found = self.call("report its version", QUICK, client.version()).await?;
-        let runc = found.components.into_iter().flatten().find(|part| part.name == "runc");
+        let parts = found.components.unwrap_or_default();
+        let is_podman = parts.iter().any(|part| part.name == PODMAN);
+        let runc = parts.into_iter().find(|part| part.name == "runc");
         Ok(Versions {
+            is_podman,
             engine: found.version.unwrap_or_default(),
             api: found.api_version.unwrap_or_default(),
             runc: runc.map(|part| part.version).filter(|version| !version.is_empty()),
@@ -280,6 +283,8 @@ pub struct Versions {
     pub api: String,
     /// The version of runc, if the engine reports it.
     pub runc: Option<String>,
+    /// `true` if it is Podman's service with the interface of Docker.
+    pub is_podman: bool,
 }
 
 /// Returns the HTTP status if the engine answered with an error.
@@ -319,6 +324,9 @@ fn io_kind(error: &EngineError) -> Option<ErrorKind> {
 }
 
 const SOCKET: &str = "/var/run/docker.sock";
+
+/// Name that Podman's service gives to its own part among the versions.
+const PODMAN: &str = "Podman Engine";
 
 const NO_SOCKET: &str = "its socket is not there";
 

@@ -13,7 +13,7 @@ use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::home::remove_tree;
 use crate::sandbox::docker::DockerSandbox;
-use crate::sandbox::engine::Engine;
+use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{Command, CommandExit, Sandbox as _, SandboxError};
 
@@ -65,6 +65,9 @@ pub(crate) async fn run(
         Some(info) => info,
         None => return checks,
     };
+    if !is_good(&checks) {
+        return checks;
+    }
     checks.push(limits(&info));
     checks.push(seccomp(&info));
     checks.push(runtime(&info, settings));
@@ -88,9 +91,11 @@ async fn reached(engine: &Engine, checks: &mut Vec<EngineCheck>) -> Option<Syste
     };
     match asked.await {
         Ok((versions, info)) => {
+            let refused = kind(&versions);
             let runc = versions.runc.map_or(String::new(), |version| format!(", runc {version}"));
             let text = format!("version {}, API {}{runc}", versions.engine, versions.api);
             checks.push(EngineCheck::ok(NAME, text));
+            checks.extend(refused);
             Some(info)
         }
         Err(error) => {
@@ -98,6 +103,17 @@ async fn reached(engine: &Engine, checks: &mut Vec<EngineCheck>) -> Option<Syste
             None
         }
     }
+}
+
+/// Returns the refusal of Podman. Its service takes requests of Docker's interface, but leaves out parts of them without an
+/// error: another OCI runtime, the labels and the options of a volume, and that nothing mounted below a folder is shown.
+pub(crate) fn kind(versions: &Versions) -> Option<EngineCheck> {
+    let refusal = || {
+        let text = "it is Podman, whose service leaves out parts of what a sandbox needs, such as its OCI runtime and \
+                    that nothing mounted below an approved folder is shown";
+        EngineCheck::bad("kind", text, "give the socket of a Docker engine")
+    };
+    versions.is_podman.then(refusal)
 }
 
 /// Checks that the kernel lets the engine limit what a sandbox uses.
@@ -264,6 +280,20 @@ mod tests {
             security_options: Some(vec!["name=seccomp,profile=default".into(), "name=cgroupns".into()]),
             ..SystemInfo::default()
         }
+    }
+
+    #[test]
+    fn podman_is_refused_by_what_it_leaves_out() {
+        let versions = |is_podman| Versions {
+            engine: "4.3.1".to_owned(),
+            api: "1.41".to_owned(),
+            runc: None,
+            is_podman,
+        };
+        assert_eq!(kind(&versions(false)), None);
+        let found = kind(&versions(true)).unwrap();
+        assert!(!found.ok && found.message.starts_with("it is Podman, "), "{found:?}");
+        assert_eq!(found.hint.as_deref(), Some("give the socket of a Docker engine"));
     }
 
     #[test]

@@ -235,6 +235,7 @@ mod tests {
                 engine: engine.to_owned(),
                 api: "1.50".to_owned(),
                 runc: runc.map(str::to_owned),
+                is_podman: false,
             })
         };
         let warned = told("20.10.24+dfsg1", Some("1.3.2"));

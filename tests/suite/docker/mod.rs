@@ -22,6 +22,7 @@ mod mcp;
 mod mcp_packages;
 mod measure;
 mod mounts;
+mod podman;
 mod projects;
 mod receipts;
 mod runtimes;
