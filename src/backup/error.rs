@@ -15,6 +15,9 @@ pub(crate) enum BackupError {
     /// The archive would be in the home that it is made of.
     #[error("{} is in the home, and would be lost with it", file.display())]
     Inside { file: PathBuf },
+    /// The home's gateway has joined others, and the agents' files are in the folder that all of them share.
+    #[error("the files of its agents are not in {}, but in {}, which it shares with other gateways", home.display(), files.display())]
+    Joined { home: PathBuf, files: PathBuf },
     /// Something has the name of the archive already.
     #[error("{} exists already", file.display())]
     Exists { file: PathBuf },
@@ -112,6 +115,7 @@ impl Explain for BackupError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Inside { .. } => Some("flock backup ~/".to_owned()),
+            Self::Joined { files, .. } => Some(format!("flock --home {} backup", files.display())),
             Self::Exists { .. } => Some("flock backup".to_owned()),
             Self::Full { folder, .. } => Some(format!("df -h {}", folder.display())),
             Self::Busy { .. } => Some("wait until it has ended, and try again".to_owned()),

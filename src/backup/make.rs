@@ -42,7 +42,8 @@ pub(crate) struct MadeBackup {
 ///
 /// # Errors
 ///
-/// Returns [`BackupError::Inside`] if the file would be in the home, [`BackupError::Exists`] if it exists,
+/// Returns [`BackupError::Inside`] if the file would be in the home, [`BackupError::Joined`] if the agents' files are in
+/// another home, [`BackupError::Exists`] if it exists,
 /// [`BackupError::Full`] if there is too little space, [`BackupError::Busy`] if another backup is being made,
 /// [`BackupError::Restless`] if the home keeps changing in a way that does not fit together, and other variants if
 /// something can't be read, written or verified. No file is left then.
@@ -109,6 +110,10 @@ fn check_place(home: &Home, file: &Path, folder: &Path) -> Result<(), BackupErro
     let real = fs_err::canonicalize(folder).map_err(BackupError::write(file))?;
     if real.starts_with(home.root()) {
         return Err(BackupError::Inside { file: file.to_owned() });
+    }
+    if home.files() != home.root() {
+        let (home, files) = (home.root().to_owned(), home.files().to_owned());
+        return Err(BackupError::Joined { home, files });
     }
     if file.symlink_metadata().is_ok() {
         return Err(BackupError::Exists { file: file.to_owned() });

@@ -521,6 +521,10 @@ fn a_wrong_place_is_refused_before_anything_is_written() {
     let held = crate::home::lock::Lock::try_acquire(&stage.home.backup_lock()).unwrap();
     assert!(matches!(make_at(&stage.beside("x")).unwrap_err(), BackupError::Busy { .. }));
     drop(held);
+    let joined = stage.home.seen_with_files(&stage.beside("shared"));
+    let request = BackupRequest { home: &joined, file: &stage.beside("x"), without: &[], verify: true };
+    assert!(matches!(make(&request, &Silent).map(drop).unwrap_err(), BackupError::Joined { .. }));
+    assert!(!stage.beside("x").exists());
     stage.back_up("one.tar.gz", &[]).unwrap();
     let full = stage.target("full");
     std::fs::create_dir(full.root()).unwrap();

@@ -67,7 +67,11 @@ pub fn decide(base: Option<(i64, &Value)>, present: &Value, newest: i64) -> Shar
         None => Sharing::Adopt,
         // The database may be of a backup, and then its number is lower than the known one.
         Some((known, base)) if known != newest => {
-            if base == present { Sharing::Adopt } else { Sharing::Overrule }
+            if base == present {
+                Sharing::Adopt
+            } else {
+                Sharing::Overrule
+            }
         }
         Some((_, base)) if base != present => Sharing::Publish,
         Some(_) => Sharing::Same,

@@ -28,7 +28,8 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
     for bridge in &config.bridges {
         let name = BridgeSecret::Token.name(&bridge.name);
         // A token that stands in the configuration itself is there for every gateway.
-        let is_there = bridge.has_literal_token || secret::get(home, &name).is_ok_and(|token| token.is_some());
+        let is_there =
+            bridge.has_literal_token || secret::get(home, &name).is_ok_and(|token| token.is_some());
         if !is_there {
             let reason = format!("the secret {name} is not in {}", home.secrets().display());
             found.insert(LeaseSubject { kind: LeaseKind::Bridge, name: bridge.name.clone() }, reason);

@@ -252,7 +252,10 @@ async fn join_group(home: &Home, store: &Store, instance: &str) -> Result<(), Se
     shared_config::check_files(home, &group)?;
     // The gateways that run go on with what they have, and so does this one until its file is mended.
     if let Err(error) = shared_config::synchronise(home, store, instance).await {
-        tracing::error!(error = chain(&error), "the configuration could not be shared with the other gateways");
+        tracing::error!(
+            error = chain(&error),
+            "the configuration could not be shared with the other gateways"
+        );
     }
     Ok(())
 }

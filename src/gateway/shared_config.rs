@@ -205,7 +205,10 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
             Err(error) => {
                 let text = chain(&error);
                 if text != problem {
-                    tracing::error!(error = text, "the configuration could not be shared with the other gateways");
+                    tracing::error!(
+                        error = text,
+                        "the configuration could not be shared with the other gateways"
+                    );
                 }
                 problem = text;
             }

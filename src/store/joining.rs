@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::StoreError;
 use super::gateway_group::GatewayGroup;
 use super::location;
 use super::postgres::{self, DEFAULT_SCHEMA, DEFAULT_SECRET, Settings};
-use super::StoreError;
 use crate::config::secret;
 use crate::home::Home;
 

@@ -33,8 +33,7 @@ pub enum NoticeKind {
 }
 
 impl NoticeKind {
-    const ALL: [Self; 6] =
-        [Self::Grant, Self::Freeze, Self::Gateway, Self::Lease, Self::Work, Self::Config];
+    const ALL: [Self; 6] = [Self::Grant, Self::Freeze, Self::Gateway, Self::Lease, Self::Work, Self::Config];
 
     const fn as_str(self) -> &'static str {
         match self {

@@ -40,7 +40,8 @@ pub(crate) fn all(home: &Home, config: &Config) -> Vec<Check> {
     checks.push(Check::ok(NAME, text));
     let own = env!("FLOCK_VERSION");
     for other in living.iter().filter(|other| other.version != own) {
-        let text = format!("the gateway of {} has the version {}, and this is {own}", other.name, other.version);
+        let text =
+            format!("the gateway of {} has the version {}, and this is {own}", other.name, other.version);
         checks.push(Check::warn(NAME, text, "update the older one: flock update"));
     }
     for (subject, reason) in ability::lacking(home, config, &Catalog::new(home.clone())) {

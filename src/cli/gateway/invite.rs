@@ -27,7 +27,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let Some(place) = store::server_address(&home)? else {
-        let text = "only a database on a server can have several gateways, and this home has its own in a file";
+        let text =
+            "only a database on a server can have several gateways, and this home has its own in a file";
         return Err(Failure::new(Kind::Failed, text).hint("flock home move --help"));
     };
     if args.end {

@@ -76,7 +76,9 @@ fn check_own(home: &Home, place: &ServerPlace) -> Result<(), Failure> {
         && used != place.to_string()
     {
         let text = format!("this home uses another database, at {used}");
-        return Err(Failure::new(Kind::Conflict, text).hint("make a home for this gateway: flock init --help"));
+        return Err(
+            Failure::new(Kind::Conflict, text).hint("make a home for this gateway: flock init --help")
+        );
     }
     // One that was killed while it joined has nothing of its own any more, and its configuration may not be usable yet.
     if home.files() != home.root() {
@@ -86,7 +88,9 @@ fn check_own(home: &Home, place: &ServerPlace) -> Result<(), Failure> {
     let talks = |folder: PathBuf| std::fs::read_dir(folder).is_ok_and(|mut found| found.next().is_some());
     if let Some(agent) = config.agents.iter().find(|agent| talks(home.sessions(&agent.id))) {
         let text = format!("this home has conversations of its own, such as those of {}", agent.id);
-        return Err(Failure::new(Kind::Conflict, text).hint("make a home for this gateway: flock init --help"));
+        return Err(
+            Failure::new(Kind::Conflict, text).hint("make a home for this gateway: flock init --help")
+        );
     }
     Ok(())
 }
@@ -110,12 +114,7 @@ async fn record(home: &Home, files: &Path) -> Result<(), Failure> {
     store.settle().await.map_err(|error| Failure::new(Kind::Failed, chain(&error)))
 }
 
-fn show(
-    place: &ServerPlace,
-    config: &config::Config,
-    lacking: &BTreeMap<String, String>,
-    context: &Context,
-) {
+fn show(place: &ServerPlace, config: &config::Config, lacking: &BTreeMap<String, String>, context: &Context) {
     let printer = &context.printer;
     if printer.is_json() {
         let agents: Vec<&str> = config.agents.iter().map(|agent| agent.id.as_str()).collect();

@@ -228,10 +228,8 @@ impl Team {
         }
         let now = unix_ms();
         let mut effects = Vec::new();
-        let removed: Vec<AgentId> = known
-            .iter()
-            .flat_map(|known| AgentChanges::between(&known.config, &config).removed)
-            .collect();
+        let removed: Vec<AgentId> =
+            known.iter().flat_map(|known| AgentChanges::between(&known.config, &config).removed).collect();
         let away = known.iter().filter_map(|known| known.owned.as_ref()).flatten();
         let away = away.filter(|agent| owned.as_ref().is_some_and(|owned| !owned.contains(*agent)));
         let gone: Vec<AgentId> = removed.iter().chain(away).cloned().collect();

@@ -5,10 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tables that belong to one database alone: the versions of its schema, what is known of a move, and the gateways that
-/// use it with what they own. A gateway of the old database would be taken for one that died.
-pub(in crate::store) const NOT_MOVED: [&str; 6] = [
+/// use it with what they own. A gateway of the old database would be taken for one that died, and a group of gateways is
+/// one of those that use this database.
+pub(in crate::store) const NOT_MOVED: [&str; 7] = [
     "schema_version",
     "gateway",
+    "gateway_group",
     "lease",
     super::state::STATE_TABLE,
     super::state::TABLES_TABLE,

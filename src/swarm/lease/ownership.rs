@@ -324,7 +324,12 @@ mod tests {
         let ownership = Ownership::of(Some(ME));
         assert!(ownership.enter_agent(&id("coder")).is_none());
         let later = clock::boot_ms() + 60_000;
-        update(&ownership, &[("coder", Some(ME)), ("tester", Some(OTHER)), ("third", None)], &["coder"], later);
+        update(
+            &ownership,
+            &[("coder", Some(ME)), ("tester", Some(OTHER)), ("third", None)],
+            &["coder"],
+            later,
+        );
         assert_eq!(ownership.of_agent(&id("coder")), Owner::Here);
         assert_eq!(ownership.of_agent(&id("tester")), Owner::Elsewhere(Arc::new(gateway(OTHER))));
         assert_eq!(ownership.of_agent(&id("third")), Owner::Nobody);
