@@ -13,8 +13,8 @@ cd "$(dirname "$0")/.."
 # built for them. Tests of cargo have the program that they were built with.
 given=${FLOCK_BINARY:-}
 unset FLOCK_BINARY
-parts=(fmt clippy audit unit postgres suite docs build objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
-quick=(fmt clippy audit unit suite docs)
+parts=(fmt audit unit postgres suite clippy docs build objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
+quick=(fmt audit unit suite clippy docs)
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
 listed() { [[ " $1 " == *" $2 "* ]]; }
@@ -81,20 +81,25 @@ run_fmt() {
     cargo fmt --check
 }
 
-run_clippy() {
-    step "Clippy"
-    component clippy clippy
-    cargo clippy --locked --all-targets -- -D warnings
-}
-
 run_audit() {
     step "Licences, sources and advisories of dependencies"
     ./standalone/audit.sh
 }
 
+# Both programs of tests at once, if both are wanted: a compiler uses one processor for most of its time.
+build_tests() {
+    local targets=()
+    [ -z "$tests_built" ] || return 0
+    tests_built=1
+    if wanted unit; then targets+=(--lib); fi
+    if wanted suite; then targets+=(--test suite); fi
+    cargo test --locked "${targets[@]}" --no-run
+}
+tests_built=
+
 run_unit() {
     step "Unit tests"
-    cargo test --locked --lib --no-run
+    build_tests
     run_tests 20 --lib --
 }
 
@@ -108,7 +113,7 @@ run_suite() {
     local without=()
     step "Laws, command line, gateway, supervision and, with an engine, Docker"
     [ -n "$docker" ] || without=(--skip docker::)
-    cargo test --locked --test suite --no-run
+    build_tests
     begin_build
     run_tests 40 --test suite -- "${without[@]}"
 }
@@ -160,8 +165,16 @@ repeat_tests() {
     second+=("${again[@]}")
 }
 
+clippy=(cargo clippy --locked --all-targets -- -D warnings)
 release=(cargo build --locked --release)
 docs=(env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items --quiet)
+
+run_clippy() {
+    component clippy clippy
+    end_build
+    step "Clippy"
+    "${clippy[@]}"
+}
 
 run_docs() {
     end_build
@@ -169,10 +182,14 @@ run_docs() {
     "${docs[@]}"
 }
 
-# The suite waits for Docker for much of its time, in which the release build and the documentation make way.
+# The suite waits for Docker for much of its time, in which lints, the documentation and the release build are made.
 building=
 begin_build() {
     local commands=()
+    if wanted clippy; then
+        component clippy clippy
+        commands+=("${clippy[*]@Q}")
+    fi
     if [ -z "$given" ] && { wanted build || after_build; }; then commands+=("${release[*]@Q}"); fi
     if wanted docs; then commands+=("${docs[*]@Q}"); fi
     [ "${#commands[@]}" -gt 0 ] || return 0
