@@ -51,10 +51,7 @@ impl Engine {
     /// # Errors
     ///
     /// Returns an error if the database can't be read. A transcript that can't be read is logged and skipped.
-    pub async fn lost(
-        &self,
-        is_wanted: impl Fn(&AgentId) -> bool,
-    ) -> Result<Vec<LostWrites>, TurnError> {
+    pub async fn lost(&self, is_wanted: impl Fn(&AgentId) -> bool) -> Result<Vec<LostWrites>, TurnError> {
         let mut found = Vec::new();
         for session in self
             .parts

@@ -316,10 +316,10 @@ mod tests {
         assert_eq!(take(&from, &to).unwrap(), None, "there was never one");
         filled(&from);
         std::fs::rename(from.database(), folder.path().join("aside")).unwrap();
-        assert!(matches!(take(&from, &to), Err(StoreError::Gone { .. })));
+        assert!(matches!(take(&from, &to), Err(MoveError::Store(StoreError::Gone { .. }))));
         std::fs::rename(folder.path().join("aside"), from.database()).unwrap();
         flip(&from.database());
-        assert!(matches!(take(&from, &to), Err(StoreError::Copy { .. })));
+        assert!(matches!(take(&from, &to), Err(MoveError::Store(StoreError::Copy { .. }))));
         assert!(!to.database().exists());
     }
 

@@ -172,7 +172,8 @@ fn a_disk_without_room_leaves_no_archive_and_no_home() {
     .unwrap();
     for limit in ["ulimit -f 8;", "ulimit -f 8000;"] {
         let failed = finish(with_limit(&home, limit).args(["backup", &file]));
-        assert_eq!(failed.code, 1, "{limit} {failed:?}");
+        // The copy of a server's database is a database itself, whose disk fails.
+        assert!(matches!(failed.code, 1 | 10), "{limit} {failed:?}");
         assert!(failed.stderr.contains("failed to"), "{failed:?}");
         assert!(!Path::new(&file).exists() && drafts(&home).is_empty(), "{limit} {:?}", drafts(&home));
         is_sound(&home);

@@ -72,7 +72,9 @@ impl Pair {
             let all = self.count("l.epoch IS NOT NULL");
             let seconds = AGENTS.iter().filter(|agent| self.has(&self.second, agent)).count();
             let is_divided = all == AGENTS.len() + 2 && (1..AGENTS.len()).contains(&seconds);
-            is_divided.then_some(()).ok_or_else(|| format!("{all} agents, {seconds} at the second\n{}", self.logs()))
+            is_divided
+                .then_some(())
+                .ok_or_else(|| format!("{all} agents, {seconds} at the second\n{}", self.logs()))
         });
         gateways
     }
@@ -120,7 +122,12 @@ impl Pair {
                 let answers = all.iter().filter(|(by, text)| by == agent && *text == answer).count();
                 assert_eq!(answers, 1, "{answer}: {all:#?}\n{}", self.logs());
                 let question = format!("] human:ann: @all question {number}.");
-                assert_eq!(seen.matches(&question).count(), 1, "{agent}: {question}\n{seen}\n{}", self.logs());
+                assert_eq!(
+                    seen.matches(&question).count(),
+                    1,
+                    "{agent}: {question}\n{seen}\n{}",
+                    self.logs()
+                );
             }
         }
         home.flock(["audit", "--verify"]).ok();
@@ -187,7 +194,10 @@ fn a_gateway_that_was_paused_and_replaced_ends_and_changes_nothing() {
     let audit = pair.first.flock(["audit", "--json"]).ok().stdout;
     assert!(audit.contains("gateway.replaced") && audit.contains("gateway.join"), "{audit}");
     let doctor = pair.first.flock(["doctor", "--json"]);
-    assert!(doctor.stdout.contains("use the database") || doctor.stdout.contains("uses the database"), "{doctor:?}");
+    assert!(
+        doctor.stdout.contains("use the database") || doctor.stdout.contains("uses the database"),
+        "{doctor:?}"
+    );
 }
 
 #[test]
@@ -206,7 +216,8 @@ fn a_change_of_the_configuration_reaches_the_other_gateway() {
         to.flock(["channel", "post", "work", &format!("@{agent} hello")]).ok();
         until_said(to, "work", agent, "here I am");
     }
-    let [one, two] = [&pair.first, &pair.second].map(|home| home.config()["gateway"]["auth"]["token"].clone());
+    let [one, two] =
+        [&pair.first, &pair.second].map(|home| home.config()["gateway"]["auth"]["token"].clone());
     assert_ne!(one, two, "each keeps its own token");
 }
 
