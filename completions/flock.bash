@@ -70,6 +70,9 @@ _flock() {
             flock,freeze)
                 cmd="flock__subcmd__freeze"
                 ;;
+            flock,gateway)
+                cmd="flock__subcmd__gateway"
+                ;;
             flock,generations)
                 cmd="flock__subcmd__generations"
                 ;;
@@ -484,6 +487,36 @@ _flock() {
             flock__subcmd__engine__subcmd__help,show)
                 cmd="flock__subcmd__engine__subcmd__help__subcmd__show"
                 ;;
+            flock__subcmd__gateway,check)
+                cmd="flock__subcmd__gateway__subcmd__check"
+                ;;
+            flock__subcmd__gateway,help)
+                cmd="flock__subcmd__gateway__subcmd__help"
+                ;;
+            flock__subcmd__gateway,invite)
+                cmd="flock__subcmd__gateway__subcmd__invite"
+                ;;
+            flock__subcmd__gateway,join)
+                cmd="flock__subcmd__gateway__subcmd__join"
+                ;;
+            flock__subcmd__gateway,serve)
+                cmd="flock__subcmd__gateway__subcmd__serve"
+                ;;
+            flock__subcmd__gateway__subcmd__help,check)
+                cmd="flock__subcmd__gateway__subcmd__help__subcmd__check"
+                ;;
+            flock__subcmd__gateway__subcmd__help,help)
+                cmd="flock__subcmd__gateway__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__gateway__subcmd__help,invite)
+                cmd="flock__subcmd__gateway__subcmd__help__subcmd__invite"
+                ;;
+            flock__subcmd__gateway__subcmd__help,join)
+                cmd="flock__subcmd__gateway__subcmd__help__subcmd__join"
+                ;;
+            flock__subcmd__gateway__subcmd__help,serve)
+                cmd="flock__subcmd__gateway__subcmd__help__subcmd__serve"
+                ;;
             flock__subcmd__generations,help)
                 cmd="flock__subcmd__generations__subcmd__help"
                 ;;
@@ -549,6 +582,9 @@ _flock() {
                 ;;
             flock__subcmd__help,freeze)
                 cmd="flock__subcmd__help__subcmd__freeze"
+                ;;
+            flock__subcmd__help,gateway)
+                cmd="flock__subcmd__help__subcmd__gateway"
                 ;;
             flock__subcmd__help,generations)
                 cmd="flock__subcmd__help__subcmd__generations"
@@ -783,6 +819,18 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__engine,show)
                 cmd="flock__subcmd__help__subcmd__engine__subcmd__show"
+                ;;
+            flock__subcmd__help__subcmd__gateway,check)
+                cmd="flock__subcmd__help__subcmd__gateway__subcmd__check"
+                ;;
+            flock__subcmd__help__subcmd__gateway,invite)
+                cmd="flock__subcmd__help__subcmd__gateway__subcmd__invite"
+                ;;
+            flock__subcmd__help__subcmd__gateway,join)
+                cmd="flock__subcmd__help__subcmd__gateway__subcmd__join"
+                ;;
+            flock__subcmd__help__subcmd__gateway,serve)
+                cmd="flock__subcmd__help__subcmd__gateway__subcmd__serve"
                 ;;
             flock__subcmd__help__subcmd__generations,show)
                 cmd="flock__subcmd__help__subcmd__generations__subcmd__show"
@@ -1769,7 +1817,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix engine update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor backup restore home storage uninstall completions chat acp dashboard top channel session prompt replay sim help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix engine update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor backup restore home storage uninstall completions chat acp dashboard top channel session prompt replay sim gateway help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4046,6 +4094,212 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__gateway)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help serve check invite join help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__check)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help)
+            opts="serve check invite join help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help__subcmd__invite)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help__subcmd__join)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__invite)
+            opts="-q -v -y -h --end --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__join)
+            opts="-q -v -y -h --files --schema --password-secret --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --schema)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-secret)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__serve)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__generations)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -4133,7 +4387,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add edit remove rename list tasks config nix engine update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor backup restore home storage uninstall completions chat acp dashboard top channel session prompt replay sim help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix engine update generations rollback approvals token bridge mcp skill project person freeze thaw resume checkpoint checkpoints rewind fork race schedule hook usage audit search receipt verify doctor backup restore home storage uninstall completions chat acp dashboard top channel session prompt replay sim gateway help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4919,6 +5173,76 @@ _flock() {
         flock__subcmd__help__subcmd__freeze)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__gateway)
+            opts="serve check invite join"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__gateway__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__gateway__subcmd__invite)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__gateway__subcmd__join)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__gateway__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -9973,12 +10297,24 @@ _flock() {
             return 0
             ;;
         flock__subcmd__restore)
-            opts="-q -v -y -h --replace --from --list --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --replace --to --schema --password-secret --replace-nul --from --list --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --schema)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-secret)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --from)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
