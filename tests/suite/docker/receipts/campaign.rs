@@ -25,7 +25,7 @@ use crate::support::docker;
 use crate::support::docker::worker;
 
 /// Cases that are run if nobody asks for all of them.
-const SHORT: [(&str, usize); 2] = [("liars", 20), ("honest", 8)];
+const SHORT: [(&str, usize); 2] = [("liars", 10), ("honest", 4)];
 /// Cases that run beside each other.
 const BESIDE: usize = 4;
 
