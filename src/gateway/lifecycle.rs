@@ -265,7 +265,7 @@ async fn join_group(home: &Home, store: &Store, instance: &str) -> Result<(), Se
 fn spawn_timed_work(gateway: &Arc<Gateway>, newest: Option<i64>) {
     let races = gateway.races.clone();
     spawn_clock(gateway, move |_, stop| races.clone().run(stop));
-    spawn_clock(gateway, |gateway, stop| schedules::run(gateway, stop));
+    spawn_clock(gateway, schedules::run);
     spawn_clock(gateway, |gateway, stop| checkpoint_copies::watch(gateway.live().clone(), stop));
     spawn_clock(gateway, |gateway, stop| {
         transcript_copies::watch(gateway.live().clone(), gateway.swarm.store().clone(), stop)
@@ -273,7 +273,7 @@ fn spawn_timed_work(gateway: &Arc<Gateway>, newest: Option<i64>) {
     spawn_clock(gateway, move |gateway, stop| {
         retention::watch(gateway.engine.clone(), gateway.live().clone(), newest, stop)
     });
-    spawn_clock(gateway, |gateway, stop| push::run(gateway, stop));
+    spawn_clock(gateway, push::run);
     spawn_clock(gateway, |gateway, stop| disk_quota::watch(gateway.swarm.clone(), stop));
 }
 

@@ -145,7 +145,7 @@ impl Train {
                 if self.projects.swarm.ownership().is_shared() {
                     tokio::time::sleep(SHARED_LOOK).await;
                 } else {
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
             };
             tokio::select! {
