@@ -1,0 +1,173 @@
+"""Faults on a fleet under load: what was acknowledged is compared with what there is, and who owned what when."""
+
+import argparse
+import collections
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+from checking import HOME, check, finish, until
+from fleet_checker import RULES, judge, lost_at_risk, unanswered
+from fleet_clients import AGENTS, Client, History
+from fleet_doctored import missed, self_test
+from fleet_facts import gather, rows
+from fleet_faults import Faults
+from fleet_plan import plan, say
+from fleet_stage import Fleet, can_be_together
+
+UNSETTLED = {
+    "turns": "SELECT id, session FROM flock.turn WHERE state = 'running'",
+    "deliveries": "SELECT agent, channel, delivered_seq, inflight_seq FROM flock.delivery WHERE inflight_turn IS NOT NULL",
+    "items": "SELECT id, session, kind FROM flock.inbox",
+    "unseen": """SELECT member, channel.id, coalesce(delivered_seq, 0) AS delivered, last_seq FROM flock.channel
+        JOIN flock.member ON member.channel = channel.id AND member.member NOT LIKE 'human:%'
+        LEFT JOIN flock.delivery ON delivery.channel = channel.id AND agent = member.member
+        WHERE coalesce(delivered_seq, 0) < (SELECT max(seq) FROM flock.message WHERE message.channel = channel.id
+            AND wake > 0 AND author <> member.member)""",
+    "tasks": "SELECT id, state FROM flock.task WHERE state IN ('submitted', 'working')",
+}
+
+
+def options():
+    parser = argparse.ArgumentParser(prog="fleet.sh")
+    parser.add_argument("--faults", type=int, default=25, help="number of faults; above 100 they last up to a minute")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    parser.add_argument("--people", type=int, default=6)
+    parser.add_argument("--together", type=int, default=1, help="number of gateways at once")
+    parser.add_argument("--without", action="append", default=[], metavar="KIND", help="leaves a kind of faults out")
+    parser.add_argument("--self-test", action="store_true", help="tries the judge on doctored histories, and nothing else")
+    return parser.parse_args()
+
+
+def settle(server):
+    left = {}
+
+    def nothing_is_left():
+        left.clear()
+        try:
+            left.update((name, found) for name, query in UNSETTLED.items() if (found := rows(server, query)))
+        except RuntimeError as error:
+            left["database"] = [str(error)]
+        return not left
+
+    until(120, nothing_is_left)
+    check("the database answers", "database" not in left, left)
+    for name in UNSETTLED:
+        check(f"after the faults no {name} are left open", name not in left, left.get(name))
+
+
+def works_again(fleet, history):
+    """Each agent, on both engines, runs a command and says so."""
+    client = Client(999, fleet.where, history, 0)
+    for agent in AGENTS:
+        def ran(agent=agent):
+            client.count += 1
+            word = f"w999x{client.count}x{random.SystemRandom().getrandbits(32):08x}"
+            client.choose = Only(agent)
+            begun = time.time()
+            try:
+                told, outcome, more = client.command(word)
+            except (OSError, ValueError, KeyError) as error:
+                told, outcome, more = "", str(error)[:200], {"agent": agent}
+            seen.append((told, outcome))
+            history.add(what="command", client=999, word=word, begun=begun, ended=time.time(), accepted=outcome == "accepted",
+                        told=told, outcome=outcome, **more)
+            return outcome == "accepted"
+        seen = []
+        check(f"{agent} works again", until(60, ran), seen[-3:])
+
+
+class Only:
+    """A choice of one."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def choice(self, _):
+        return self.what
+
+
+def campaign(fleet, history, wanted):
+    faults = Faults(fleet, history)
+    clients = [Client(number, fleet.where, history, wanted.seed) for number in range(wanted.people)]
+    for client in clients:
+        client.start()
+    full = wanted.faults > 100
+    chosen = plan(wanted.seed, wanted.faults, full=full, without=wanted.without, gateways=wanted.together)
+    late = []
+    for number, fault in enumerate(chosen, 1):
+        begun = time.monotonic()
+        recovered = faults.strike(fault)
+        said = f"served again after {recovered} s" if recovered is not None else "NOT SERVED AGAIN"
+        print(f"      {number}/{len(chosen)} {say(fault)} ({time.monotonic() - begun:.1f} s): {said}", flush=True)
+        if recovered is None:
+            late.append(say(fault))
+            fleet.heal()
+            fleet.active.start()
+    for client in clients:
+        client.ended.set()
+    for client in clients:
+        client.join(120)
+    check("everybody who used the fleet came to an end", not any(client.is_alive() for client in clients))
+    check("after each fault somebody was served again", not late, late)
+    print("      the longest until somebody was served again, in seconds: "
+          + ", ".join(f"{name} {seconds:g}" for name, seconds in sorted(faults.slowest.items())))
+    return faults
+
+
+def verdict(fleet, history_path):
+    facts = gather(fleet.cluster.primary, HOME, history_path, fleet.together)
+    with open(f"{fleet.work}/facts.json", "w") as file:
+        json.dump(facts, file)
+    counts = collections.Counter((op["what"], op["accepted"]) for op in facts["ops"])
+    print("      accepted of all: " + ", ".join(
+        f"{kind} {counts[kind, True]} of {counts[kind, True] + counts[kind, False]}" for kind in sorted({kind for kind, _ in counts})))
+    for name, found in judge(facts).items():
+        check(f"{name}", not found, f"{len(found)}: {found[:20]}")
+    changes = collections.Counter(row["subject"] for row in facts["trace"])
+    print(f"      judged: {len(facts['messages'])} messages, {len(facts['tasks'])} tasks, {len(facts['audit'])} rows of the audit, "
+          + ", ".join(f"{count} changes of {name}s" for name, count in sorted(changes.items())))
+    lost = lost_at_risk(facts)
+    print(f"      lost with the last moments of {len(facts['losses'])} killed databases: {len(lost)}; "
+          f"questions without an answer: {len(unanswered(facts))}")
+    unfound = missed(facts)
+    check("the judge finds what is wrong in doctored copies of this history", not unfound, unfound)
+    return facts
+
+
+def main():
+    wanted = options()
+    wrong = self_test()
+    check(f"the judge finds each thing that was made wrong, by {len(RULES)} rules", not wrong, wrong)
+    if wanted.self_test:
+        return finish()
+    if wanted.together > 1 and not can_be_together():
+        print("fleet.sh: this flock has one gateway at a time on a database, so --together has to be 1")
+        raise SystemExit(2)
+    more = "".join(f" --without {kind}" for kind in wanted.without)
+    print(f"seed {wanted.seed}: the same again with --seed {wanted.seed} --faults {wanted.faults}{more}")
+    # The end by a signal clears away too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    work = os.path.dirname(HOME)
+    history_path = f"{work}/history.jsonl"
+    history, fleet = History(history_path), Fleet(work, wanted.together)
+    begun = time.monotonic()
+    try:
+        fleet.make()
+        print(f"      the fleet is there after {time.monotonic() - begun:.0f} s", flush=True)
+        campaign(fleet, history, wanted)
+        fleet.heal()
+        check("everything is up again", fleet.active.start())
+        works_again(fleet, history)
+        settle(fleet.cluster.primary)
+        verdict(fleet, history_path)
+        print(f"      {time.monotonic() - begun:.0f} s")
+    finally:
+        fleet.end()
+    return finish()
+
+
+main()

@@ -1,0 +1,127 @@
+"""A Docker engine with its own data, network namespace and bridge, and a socket in front of it that can fail."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from fleet_processes import kill_tree, parents, pid_in, tell, tree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Engine:
+    def __init__(self, folder, number):
+        self.folder, self.number = f"{folder}/engine{number}", number
+        self.inner, self.socket = f"{self.folder}/docker.sock", f"{self.folder}/engine.sock"
+        self.daemon = self.proxy = None
+
+    def make(self):
+        os.mkdir(self.folder)
+        with open(f"{self.folder}/daemon.json", "w") as file:
+            # In a namespace of its own the default bridge is its own too.
+            json.dump({"iptables": True, "ip-forward": False, "userland-proxy": False}, file)
+        self.start()
+        self.proxy = subprocess.Popen([sys.executable, f"{HERE}/fleet_proxy.py", self.socket, self.inner],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.proxy.stdout.readline()
+
+    def start(self, limit=90):
+        at = self.folder
+        script = (f"ip link set lo up; umount /sys/fs/cgroup/unified 2>/dev/null; exec dockerd --config-file {at}/daemon.json"
+                  f" --data-root {at}/data --exec-root {at}/exec --pidfile {at}/pid --host unix://{self.inner} >>{at}/log 2>&1")
+        self.daemon = subprocess.Popen(["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
+                                       stdin=subprocess.DEVNULL)
+        end = time.monotonic() + limit
+        while self.docker("version") is None:
+            if time.monotonic() > end or self.daemon.poll() is not None:
+                raise RuntimeError(f"engine {self.number} does not start: {open(f'{at}/log').read()[-2000:]}")
+            time.sleep(0.1)
+
+    def docker(self, *arguments, limit=60):
+        """The output of a command of Docker's client past the proxy, or `None` if it failed."""
+        try:
+            done = subprocess.run(["docker", "-H", f"unix://{self.inner}", *arguments], capture_output=True, text=True,
+                                  timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            return None
+        return done.stdout if done.returncode == 0 else None
+
+    def load(self, path):
+        if self.docker("load", "-i", path, limit=300) is None:
+            raise RuntimeError(f"engine {self.number} does not take the images")
+
+    def cut(self, how):
+        self.say(how)
+
+    def heal(self):
+        self.say("go")
+
+    def say(self, word):
+        self.proxy.stdin.write(f"{word}\n")
+        self.proxy.stdin.flush()
+        self.proxy.stdout.readline()
+
+    def pause(self):
+        tell([self.daemon.pid], signal.SIGSTOP)
+
+    def go_on(self):
+        tell([self.daemon.pid], signal.SIGCONT)
+
+    def containerd(self):
+        return pid_in(f"{self.folder}/exec/containerd/containerd.pid")
+
+    def kill(self):
+        """Kills the engine and starts it again. Its containers may live on meanwhile."""
+        below = self.containerd()
+        tell([self.daemon.pid], signal.SIGKILL)
+        self.daemon.wait()
+        self.kill_containerd(below)
+        for name in ("pid", "exec/containerd/containerd.pid"):
+            try:
+                os.remove(f"{self.folder}/{name}")
+            except FileNotFoundError:
+                pass
+        self.start()
+
+    def kill_containerd(self, pid=None):
+        """Kills the daemon below the engine, which the engine starts again."""
+        pid = pid or self.containerd()
+        if pid:
+            tell([pid], signal.SIGKILL)
+            end = time.monotonic() + 20
+            while pid in parents() and time.monotonic() < end:
+                time.sleep(0.02)
+
+    def end(self):
+        if self.proxy:
+            self.proxy.kill()
+            self.proxy.wait()
+        if self.daemon and self.daemon.poll() is None:
+            self.go_on()
+            containers = (self.docker("ps", "-aq", limit=20) or "").split()
+            if containers:
+                self.docker("rm", "-f", *containers, limit=60)
+            tell([self.daemon.pid], signal.SIGTERM)
+            try:
+                self.daemon.wait(30)
+            except subprocess.TimeoutExpired:
+                kill_tree(self.daemon.pid)
+                self.daemon.wait()
+        # The processes between the engine and its containers outlive a killed engine.
+        for pid in parents():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    line = file.read()
+            except OSError:
+                continue
+            if f"{self.folder}/".encode() in line and pid != os.getpid():
+                tell(reversed(tree(pid)), signal.SIGKILL)
+        with open("/proc/self/mountinfo") as table:
+            mounted = [line.split()[4] for line in table]
+        for at in sorted((at for at in mounted if at.startswith(f"{self.folder}/")), reverse=True):
+            subprocess.run(["umount", "-l", at], capture_output=True, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)

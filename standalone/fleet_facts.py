@@ -1,0 +1,67 @@
+"""The facts of a campaign for its judge: the clients' history, the rows of the database, the marks that commands left, and what
+models were shown. Nothing of the program is used to read them."""
+
+import collections
+import glob
+import json
+
+from fleet_checker import WORD
+from fleet_clients import AGENTS, ANSWERED, SILENT
+
+MEMBERS = {SILENT: AGENTS, **{channel: [agent] for channel, agent in ANSWERED.items()}}
+QUERIES = {
+    "messages": "SELECT channel, seq, author, content FROM flock.message WHERE channel IN ({channels}) ORDER BY channel, seq",
+    "tasks": "SELECT id, state, request FROM flock.task WHERE kind = 'a2a'",
+    "trace": "SELECT n, at, epoch, client, subject, change, before, after FROM fleet.trace ORDER BY n",
+    "audit": """SELECT id, at, actor, action, subject, level, detail, session, turn, encode(previous, 'hex') AS previous,
+        encode(hash, 'hex') AS hash FROM flock.audit ORDER BY id""",
+    "audit_base": "SELECT id, encode(hash, 'hex') AS hash FROM flock.audit_base",
+}
+
+
+def rows(server, query):
+    """The rows of a query as dictionaries."""
+    answer = server.ask(f"SELECT coalesce(json_agg(row_to_json(found)), '[]') FROM ({query}) AS found", limit=120)
+    return json.loads(answer)
+
+
+def gather(server, home, history, together):
+    channels = ", ".join(f"'{channel}'" for channel in MEMBERS)
+    facts = {name: rows(server, query.format(channels=channels)) for name, query in QUERIES.items()}
+    facts["audit_base"] = [(row["id"], row["hash"]) for row in facts["audit_base"]][:1]
+    facts["audit_base"] = facts["audit_base"][0] if facts["audit_base"] else None
+    with open(history) as file:
+        lines = [json.loads(line) for line in file]
+    facts["ops"] = [line for line in lines if "word" in line]
+    facts["losses"] = [line["at"] for line in lines if line["what"] == "loss"]
+    facts["marks"] = {agent: marks(f"{home}/workspaces/{agent}/done.txt") for agent in AGENTS}
+    facts["shown"] = {agent: shown(f"{home}/agents/{agent}/sessions") for agent in AGENTS}
+    facts["members"], facts["answering"] = MEMBERS, {channel: [agent] for channel, agent in ANSWERED.items()}
+    facts["together"] = together
+    return facts
+
+
+def marks(path):
+    try:
+        with open(path, errors="replace") as file:
+            return [word for line in file for word in WORD.findall(line)]
+    except FileNotFoundError:
+        return []
+
+
+def shown(folder):
+    """How often each word of a channel was given to an agent, by its transcripts."""
+    counts = collections.Counter()
+    for path in glob.glob(f"{folder}/*.jsonl"):
+        with open(path, errors="replace") as file:
+            for line in file:
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    # A line that was being written when its writer was killed.
+                    continue
+                if (record.get("provenance") or {}).get("kind") == "channel":
+                    content = record["message"]["content"]
+                    texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
+                    counts.update({word for text in texts for word in WORD.findall(text)})
+    return dict(counts)

@@ -1,0 +1,153 @@
+"""PostgreSQL with a synchronous replica, as processes that can be killed, stopped, restarted and failed over."""
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+
+from checking import free_port
+from fleet_processes import gone, kill_tree, pid_in, tell, tree
+
+ROLE = "flock_home"
+
+
+def programs():
+    """The folder of the newest PostgreSQL's programs."""
+    root = "/usr/lib/postgresql"
+    versions = sorted(os.listdir(root), key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+    return f"{root}/{versions[-1]}/bin"
+
+
+class Server:
+    """One server. `clock` names the file from which its processes take their clock's offset, if there is one."""
+
+    def __init__(self, folder, name, addresses, environment):
+        self.folder, self.name, self.data = folder, name, f"{folder}/{name}"
+        self.addresses, self.environment = addresses, environment
+        self.port = free_port()
+        self.bin = programs()
+
+    def run(self, program, *arguments, may_fail=False):
+        done = subprocess.run([f"{self.bin}/{program}", *arguments], capture_output=True, text=True, check=False,
+                              user="postgres", group="postgres", extra_groups=[], cwd=self.folder,
+                              env={"PATH": os.environ["PATH"], "LC_ALL": "C", **self.environment})
+        if done.returncode != 0 and not may_fail:
+            log = open(f"{self.data}.log", errors="replace").read()[-2000:] if os.path.exists(f"{self.data}.log") else ""
+            raise RuntimeError(f"{program} {' '.join(arguments)}: {done.stderr.strip()}\n{log}")
+        return done
+
+    def start(self):
+        options = [f"-p {self.port}", f"-c listen_addresses={','.join(self.addresses)}",
+                   f"-c unix_socket_directories={self.folder}", "-c max_connections=100",
+                   # Processes end here and never the machine, so what the kernel was given is as safe as on a disk.
+                   "-c fsync=off", "-c wal_keep_size=256MB", "-c hot_standby=on"]
+        self.run("pg_ctl", "start", "-D", self.data, "-l", f"{self.data}.log", "-w", "-s", "-o", " ".join(options))
+
+    def pid(self):
+        return pid_in(f"{self.data}/postmaster.pid")
+
+    def kill(self):
+        pid = self.pid()
+        if pid:
+            kill_tree(pid)
+
+    def stop(self, mode="fast"):
+        if (pid := self.pid()) is None:
+            return
+        self.run("pg_ctl", "stop", "-D", self.data, "-m", mode, "-w", "-s", may_fail=True)
+        gone([pid])
+
+    def pause(self):
+        if pid := self.pid():
+            tell(tree(pid), signal.SIGSTOP)
+
+    def go_on(self):
+        if pid := self.pid():
+            tell(tree(pid), signal.SIGCONT)
+
+    def ask(self, sql, limit=30):
+        """The answer to a query as text, one row a line."""
+        done = subprocess.run([f"{self.bin}/psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p",
+                               str(self.port), "-U", "flock", "-d", "postgres"], input=sql, capture_output=True, text=True,
+                              timeout=limit, check=False, env={"PATH": os.environ["PATH"], "PGCONNECT_TIMEOUT": "10"})
+        if done.returncode != 0:
+            raise RuntimeError(f"{sql[:200]}: {done.stderr.strip()}")
+        return done.stdout
+
+    def set(self, **settings):
+        """Changes settings for good; the server may be down."""
+        with open(f"{self.data}/fleet.conf", "w") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        shutil.chown(f"{self.data}/fleet.conf", "postgres", "postgres")
+        if self.pid():
+            self.run("pg_ctl", "reload", "-D", self.data, "-s", may_fail=True)
+
+
+class Cluster:
+    """A primary and its replica. `machines` are those that may sign in, with the addresses of their lines."""
+
+    def __init__(self, folder, network, machines, environments):
+        self.folder, self.network, self.machines = folder, network, machines
+        addresses = ["127.0.0.1", *(machine.host for machine in machines)]
+        self.primary, self.replica = (Server(folder, name, addresses, environment)
+                                      for name, environment in zip(("one", "two"), environments))
+        self.password = secrets.token_hex(16)
+
+    def make(self):
+        os.makedirs(self.folder, exist_ok=True)
+        shutil.chown(self.folder, "postgres", "postgres")
+        first = self.primary
+        first.run("initdb", "-D", first.data, "-U", "flock", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        with open(f"{first.data}/pg_hba.conf") as file:
+            known = file.read()
+        with open(f"{first.data}/pg_hba.conf", "w") as file:
+            # Only this role comes over lines, and is asked for a password.
+            file.write(f"host all {ROLE} {self.network}.0.0/16 scram-sha-256\n"
+                       f"host replication flock 127.0.0.1/32 trust\n{known}")
+        with open(f"{first.data}/postgresql.conf", "a") as file:
+            file.write("include_if_exists = 'fleet.conf'\n")
+        first.start()
+        first.ask(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{self.password}'; GRANT CREATE ON DATABASE postgres TO {ROLE}")
+        self.attach()
+
+    def attach(self):
+        """Gives the primary a new replica, for which commits wait that ask for it."""
+        shutil.rmtree(self.replica.data, ignore_errors=True)
+        self.primary.run("pg_basebackup", "-D", self.replica.data, "-R", "--checkpoint=fast", "--no-sync", "-d",
+                         f"host=127.0.0.1 port={self.primary.port} user=flock application_name=replica")
+        self.replica.set()
+        self.replica.start()
+        self.primary.set(synchronous_standby_names="replica")
+        end = time.monotonic() + 30
+        while "sync" not in self.primary.ask("SELECT sync_state FROM pg_stat_replication"):
+            if time.monotonic() > end:
+                raise RuntimeError("the replica does not follow")
+            time.sleep(0.05)
+
+    def address(self, machine):
+        """The address of both servers for a machine: whichever takes changes."""
+        places = ",".join(f"{machine.host}:{server.port}" for server in self.servers())
+        return f"postgres://{ROLE}@{places}/postgres?sslmode=disable&target_session_attrs=read-write"
+
+    def servers(self):
+        return sorted((self.primary, self.replica), key=lambda server: server.name)
+
+    def fail_over(self, how):
+        """Makes the replica the primary, and gives it the old one as its replica. `how` is in order or after a kill."""
+        if how == "crash":
+            self.primary.kill()
+        else:
+            self.primary.stop()
+        # Nobody follows the new one yet.
+        self.replica.set(synchronous_standby_names="")
+        self.replica.run("pg_ctl", "promote", "-D", self.replica.data, "-w", "-s")
+        self.primary, self.replica = self.replica, self.primary
+        self.attach()
+
+    def end(self):
+        for server in self.servers():
+            server.go_on()
+            server.kill()

@@ -1,0 +1,39 @@
+"""Who changed what, written down by the database itself: triggers in a schema of their own, which flock knows nothing of.
+
+Each row names the epoch of the gateway on whose connection the change was made. The server knows it from the statement by
+which that connection looks if its gateway was ended.
+"""
+
+TABLES = {
+    # Signs of life change only a time.
+    "gateway": ("INSERT OR DELETE", "UPDATE", "OLD.ended_at IS DISTINCT FROM NEW.ended_at OR OLD.run <> NEW.run"),
+    "lease": ("INSERT OR DELETE", "UPDATE", "OLD.epoch IS DISTINCT FROM NEW.epoch OR OLD.token <> NEW.token"),
+    "turn": ("INSERT OR DELETE", "UPDATE", "OLD.state <> NEW.state"),
+    "message": ("INSERT OR DELETE", "UPDATE", "true"),
+}
+
+
+def sql(schema="flock"):
+    """The statements that begin the trace."""
+    triggers = []
+    for table, (whole, change, when) in TABLES.items():
+        for name, event, condition in ((f"trace_{table}", whole, ""), (f"trace_{table}_change", change, f"WHEN ({when})")):
+            triggers.append(f"CREATE TRIGGER {name} AFTER {event} ON {schema}.{table} FOR EACH ROW {condition} "
+                            f"EXECUTE FUNCTION fleet.note();")
+    return f"""
+        CREATE SCHEMA fleet;
+        CREATE TABLE fleet.trace (n BIGSERIAL PRIMARY KEY, at DOUBLE PRECISION NOT NULL, epoch BIGINT, client TEXT,
+            subject TEXT NOT NULL, change TEXT NOT NULL, before JSONB, after JSONB);
+        CREATE FUNCTION fleet.note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+        DECLARE writer BIGINT;
+        BEGIN
+            SELECT CAST(substring(statement FROM 'epoch = ([0-9]+)') AS BIGINT) INTO writer
+                FROM pg_prepared_statements WHERE name = 'fence';
+            INSERT INTO fleet.trace (at, epoch, client, subject, change, before, after) VALUES
+                (extract(epoch FROM clock_timestamp()), writer, host(inet_client_addr()), TG_TABLE_NAME, TG_OP,
+                 CASE WHEN TG_OP = 'INSERT' THEN NULL ELSE to_jsonb(OLD) END,
+                 CASE WHEN TG_OP = 'DELETE' THEN NULL ELSE to_jsonb(NEW) END);
+            RETURN NULL;
+        END $$;
+        {" ".join(triggers)}
+    """
