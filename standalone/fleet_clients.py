@@ -1,5 +1,6 @@
 """Clients of a fleet under faults. Each writes down what it asked and what it was told, and that is all the checker has of it."""
 
+import http.client
 import json
 import random
 import threading
@@ -39,18 +40,22 @@ class Client(threading.Thread):
     def run(self):
         kinds = {self.note: 8, self.ask: 4, self.command: 6, self.errand: 3}
         while not self.ended.is_set():
-            self.count += 1
-            word = f"w{self.number}x{self.count}x{self.choose.getrandbits(32):08x}"
             one = self.choose.choices(list(kinds), list(kinds.values()))[0]
-            begun, (told, outcome, more) = time.time(), ("", "error", {})
-            try:
-                told, outcome, more = one(word)
-            except (OSError, ValueError, KeyError) as error:
-                outcome = f"{type(error).__name__}: {error}"[:200]
-                more = {"channel": None}
-            self.history.add(what=one.__name__, client=self.number, word=word, begun=begun, ended=time.time(),
-                             accepted=outcome == "accepted", told=told, outcome=outcome, **more)
-            self.ended.wait(self.choose.uniform(0.02, 0.15) if outcome == "accepted" else 0.3)
+            is_accepted = self.once(one)
+            self.ended.wait(self.choose.uniform(0.02, 0.15) if is_accepted else 0.3)
+
+    def once(self, one, *arguments):
+        """Asks for one thing and writes down what was told; whether it was accepted."""
+        self.count += 1
+        word = f"w{self.number}x{self.count}x{self.choose.getrandbits(32):08x}"
+        begun, told, more = time.time(), "", {"agent": None, "channel": None}
+        try:
+            told, outcome, more = one(word, *arguments)
+        except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
+            outcome = f"{type(error).__name__}: {error}"[:200]
+        self.history.add(what=one.__name__, client=self.number, word=word, begun=begun,
+                         ended=time.time(), accepted=outcome == "accepted", told=told, outcome=outcome, **more)
+        return outcome == "accepted"
 
     def call(self, path, body):
         machine, port, token = self.where()
@@ -78,8 +83,8 @@ class Client(threading.Thread):
     def ask(self, word):
         return self.post(self.choose.choice(sorted(ANSWERED)), f"ask {word}")
 
-    def command(self, word):
-        agent = self.choose.choice(AGENTS)
+    def command(self, word, agent=None):
+        agent = agent or self.choose.choice(AGENTS)
         messages = [{"role": "user", "content": f"command {word}"}]
         status, answer = self.call("/v1/chat/completions", {"model": agent, "messages": messages})
         text = json.loads(answer)["choices"][0]["message"]["content"] if status == 200 else ""

@@ -2,9 +2,11 @@
 
 import collections
 import signal
+import threading
 import time
+import urllib.request
 
-from fleet_clients import OPENER
+from fleet_clients import OPENER, SILENT
 from fleet_plan import say
 from fleet_processes import tell
 
@@ -48,15 +50,13 @@ class Faults:
         return None
 
     def serves(self):
-        """Whether the gateway reads and writes the database: a topic is set that nobody reads."""
-        from threading import Thread
+        """Whether the gateway answers with what is in the database."""
         answers = []
 
         def ask():
-            import urllib.request
             machine, port, token = self.fleet.where()
             machine.enter()
-            request = urllib.request.Request(f"http://127.0.0.1:{port}/api/channels/all-hands/messages?limit=1", headers={
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/api/channels/{SILENT}/messages?limit=1", headers={
                 "Authorization": f"Bearer {token}"})
             try:
                 with OPENER.open(request, timeout=5) as response:
@@ -64,7 +64,8 @@ class Faults:
             except OSError:
                 pass
 
-        thread = Thread(target=ask)
+        # In a thread of its own, because this one stays on this machine.
+        thread = threading.Thread(target=ask)
         thread.start()
         thread.join()
         return answers == [200]

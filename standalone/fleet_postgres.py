@@ -50,9 +50,10 @@ class Server:
         return pid_in(f"{self.data}/postmaster.pid")
 
     def kill(self):
-        pid = self.pid()
-        if pid:
+        if pid := self.pid():
             kill_tree(pid)
+            # A zombie that nobody waits for would be taken for a server that runs.
+            os.remove(f"{self.data}/postmaster.pid")
 
     def stop(self, mode="fast"):
         if (pid := self.pid()) is None:

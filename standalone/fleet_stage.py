@@ -67,21 +67,7 @@ class Fleet:
     def make(self):
         for machine in self.machines:
             machine.make()
-        failures = []
-
-        def beside(work):
-            try:
-                work()
-            except Exception as error:  # the thread's end is the caller's
-                failures.append(error)
-
-        threads = [threading.Thread(target=beside, args=(work,)) for work in (self.cluster.make, self.make_engines)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]
+        beside(self.cluster.make, self.make_engines)
         self.make_home()
 
     def make_engines(self):
@@ -96,10 +82,13 @@ class Fleet:
         archive = f"{self.work}/images.tar"
         if newest:
             subprocess.run(["docker", "save", "-o", archive, *newest.values()], check=True)
-        for engine in self.engines:
+
+        def make(engine):
             engine.make()
             if newest:
                 engine.load(archive)
+
+        beside(*(lambda engine=engine: make(engine) for engine in self.engines))
         if newest:
             os.remove(archive)
 
@@ -158,6 +147,25 @@ class Fleet:
                 thing.remove() if isinstance(thing, Machine) else thing.end()
             except Exception as error:  # what is left must be cleared away too
                 print(f"while clearing away: {type(error).__name__}: {error}")
+
+
+def beside(*works):
+    """Does several things at once, and fails as the first of them that failed."""
+    failures = []
+
+    def attempt(work):
+        try:
+            work()
+        except Exception as error:  # the end of a thread is its caller's
+            failures.append(error)
+
+    threads = [threading.Thread(target=attempt, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 def can_be_together():

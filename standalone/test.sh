@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every test there is: format, lints, laws, unit and outside tests, real Docker, real clients and programs.
 #
-#   ./standalone/test.sh                 everything
+#   ./standalone/test.sh                 everything but the parts that run only if they are named
 #   ./standalone/test.sh --quick         without Docker
 #   ./standalone/test.sh --only PART…    these parts and what they need, in their usual order
 #   ./standalone/test.sh --parts         the names of the parts
@@ -13,13 +13,18 @@ cd "$(dirname "$0")/.."
 # built for them. Tests of cargo have the program that they were built with.
 given=${FLOCK_BINARY:-}
 unset FLOCK_BINARY
-parts=(fmt audit unit postgres suite clippy docs build objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose)
+parts=(fmt audit unit postgres suite clippy docs build objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose fleet)
+# They take more time than everything together may have, and run only if they are named.
+on_demand=(fleet)
 quick=(fmt audit unit suite clippy docs)
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
 listed() { [[ " $1 " == *" $2 "* ]]; }
 
-chosen=("${parts[@]}")
+chosen=()
+for part in "${parts[@]}"; do
+    listed "${on_demand[*]}" "$part" || chosen+=("$part")
+done
 docker=1
 case "${1:-}" in
 '') ;;
@@ -52,7 +57,7 @@ esac
 wanted() { listed "${chosen[*]}" "$1"; }
 after_build() {
     local part
-    for part in objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose; do
+    for part in objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose fleet; do
         wanted "$part" && return
     done
     return 1
@@ -301,6 +306,9 @@ run_kills() { limited ./standalone/kills.sh; }
 
 # Memory and clients of many kinds under load.
 run_load() { limited ./standalone/load.sh; }
+
+# Faults on a database with a replica, two engines, networks and clocks under load.
+run_fleet() { limited ./standalone/fleet.sh; }
 
 # The whole life of a home, in a container with the host's engine.
 run_compose() { limited ./standalone/compose.sh; }
