@@ -4,9 +4,8 @@ import collections
 import signal
 import threading
 import time
-import urllib.request
 
-from fleet_clients import OPENER, SILENT
+from fleet_clients import Client
 from fleet_plan import say
 from fleet_processes import tell
 
@@ -17,6 +16,7 @@ RECOVERY = 90
 class Faults:
     def __init__(self, fleet, history):
         self.fleet, self.history = fleet, history
+        self.prober = Client(998, fleet.where, history, 0)
         self.done, self.slowest = collections.Counter(), collections.defaultdict(float)
 
     def strike(self, fault):
@@ -50,25 +50,14 @@ class Faults:
         return None
 
     def serves(self):
-        """Whether the gateway answers with what is in the database."""
-        answers = []
-
-        def ask():
-            machine, port, token = self.fleet.where()
-            machine.enter()
-            request = urllib.request.Request(f"http://127.0.0.1:{port}/api/channels/{SILENT}/messages?limit=1", headers={
-                "Authorization": f"Bearer {token}"})
-            try:
-                with OPENER.open(request, timeout=5) as response:
-                    answers.append(response.status)
-            except OSError:
-                pass
-
-        # In a thread of its own, because this one stays on this machine.
-        thread = threading.Thread(target=ask)
+        """Whether a client can post."""
+        told = []
+        # In a thread of its own, because a client is on the gateway's machine from its first request on.
+        self.prober.machine = None
+        thread = threading.Thread(target=lambda: told.append(self.prober.once(self.prober.note)))
         thread.start()
         thread.join()
-        return answers == [200]
+        return told == [True]
 
     def last(self, fault):
         time.sleep(fault.seconds)

@@ -53,7 +53,9 @@ class Server:
         if pid := self.pid():
             kill_tree(pid)
             # A zombie that nobody waits for would be taken for a server that runs.
-            os.remove(f"{self.data}/postmaster.pid")
+            for path in (f"{self.data}/postmaster.pid", f"{self.folder}/.s.PGSQL.{self.port}.lock"):
+                if os.path.exists(path):
+                    os.remove(path)
 
     def stop(self, mode="fast"):
         if (pid := self.pid()) is None:

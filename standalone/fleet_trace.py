@@ -20,7 +20,13 @@ def sql(schema="flock"):
         for name, event, condition in ((f"trace_{table}", whole, ""), (f"trace_{table}_change", change, f"WHEN ({when})")):
             triggers.append(f"CREATE TRIGGER {name} AFTER {event} ON {schema}.{table} FOR EACH ROW {condition} "
                             f"EXECUTE FUNCTION fleet.note();")
+    # Who is there and owns what when the trace begins.
+    known = [f"INSERT INTO fleet.trace (at, subject, change, after) SELECT extract(epoch FROM clock_timestamp()), '{table}', "
+             f"'START', to_jsonb(found) FROM (SELECT * FROM {schema}.{table} ORDER BY {order}) AS found;"
+             for table, order in (("gateway", "epoch"), ("lease", "kind, subject"))]
     return f"""
+        BEGIN;
+        LOCK TABLE {", ".join(f"{schema}.{table}" for table in TABLES)} IN SHARE ROW EXCLUSIVE MODE;
         CREATE SCHEMA fleet;
         CREATE TABLE fleet.trace (n BIGSERIAL PRIMARY KEY, at DOUBLE PRECISION NOT NULL, epoch BIGINT, client TEXT,
             subject TEXT NOT NULL, change TEXT NOT NULL, before JSONB, after JSONB);
@@ -36,4 +42,6 @@ def sql(schema="flock"):
             RETURN NULL;
         END $$;
         {" ".join(triggers)}
+        {" ".join(known)}
+        COMMIT;
     """
