@@ -281,7 +281,7 @@ mod tests {
             ("postgres://flock@127.0.0.1:5433/flock", Encryption::Offered),
             ("postgres://flock@localhost/flock", Encryption::Offered),
             ("postgres://flock@localhost,db.example/flock", Encryption::Checked),
-            ("postgres://flock@one.example,two.example/flock?target_session_attrs=read-write", Encryption::Checked),
+            ("postgres://flock@a.db,b.db/flock?target_session_attrs=read-write", Encryption::Checked),
             ("postgresql://flock@/flock?host=/var/run/postgresql", Encryption::Offered),
             ("postgres://flock@db.example/flock?sslmode=disable", Encryption::Off),
             ("postgres://flock@db.example/flock?sslmode=require", Encryption::Unchecked),
