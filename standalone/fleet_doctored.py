@@ -248,17 +248,6 @@ def nobody_writes(facts):
     return "one owner at any time"
 
 
-def wrong_owner(facts):
-    """A turn by a gateway that lives and does not own the agent."""
-    at = taken(facts)
-    row = facts["trace"][at]
-    agent = next((one["after"] for one in facts["trace"][:at + 1]
-                  if one["subject"] == "lease" and one["after"]["kind"] == "agent"), row["after"])
-    put(facts, at + 1, {**row, "epoch": (row["after"]["epoch"] or 0) + 1000, "subject": "turn", "change": "INSERT", "before": None,
-                        "after": {"id": "x", "session": f"agent:{agent['subject']}:main", "state": "running"}})
-    return "one owner at any time"
-
-
 def change_audit(facts):
     facts["audit"][len(facts["audit"]) // 2]["detail"] += "x"
     return "the audit is a chain"
@@ -278,8 +267,7 @@ def forge_audit(facts):
 
 DOCTORS = [lose_post, lose_newest_post, double_post, move_post, double_refused, invent_post, leave_gap, lose_command, repeat_command,
            repeat_elsewhere, invent_command, lose_task, double_task, leave_task, show_twice, show_never, answer_twice, two_owners,
-           forget_freeing, keep_token, late_writer, two_gateways, old_number, nobody_writes, wrong_owner, change_audit, cut_audit,
-           forge_audit]
+           forget_freeing, keep_token, late_writer, two_gateways, old_number, nobody_writes, change_audit, cut_audit, forge_audit]
 
 
 def missed(facts):
@@ -298,6 +286,17 @@ def missed(facts):
     return found
 
 
+def beside_each_other(facts):
+    """Two gateways that live at once, of which the second has the agent and begins a turn."""
+    both = copy.deepcopy(facts)
+    start, lease, turn, begun = (copy.deepcopy(both["trace"][at]) for at in (0, 1, 2, 3))
+    lease["after"]["epoch"] = lease["epoch"] = turn["epoch"] = 2
+    both["trace"], both["together"] = [start, begun, lease, turn], 2
+    for number, row in enumerate(both["trace"], 1):
+        row["n"] = number
+    return both
+
+
 def self_test():
     """What is wrong with the judge, by the history that was made up."""
     facts = made_up()
@@ -308,6 +307,18 @@ def self_test():
     late["losses"] = [facts["ops"][0]["ended"] + 0.1]
     if judge(late)["acknowledged posts are there once"]:
         wrong.append("what a killed database may lose is taken for a loss")
+    both = copy.deepcopy(facts)
+    two_gateways(both)
+    both["together"] = 2
+    if judge(both)["one owner at any time"] == []:
+        wrong.append("a lease that was freed while its owner lived is not found")
+    # Two that live may work side by side, but not for the same agent.
+    both = beside_each_other(facts)
+    if judge(both)["one owner at any time"]:
+        wrong.append(f"two gateways beside each other are refused: {judge(both)['one owner at any time']}")
+    both["trace"][-1]["epoch"] = 1
+    if not judge(both)["one owner at any time"]:
+        wrong.append("a turn of an agent that another gateway owns is not found")
     for doctor in DOCTORS:
         try:
             doctor(copy.deepcopy(facts))
