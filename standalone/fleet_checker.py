@@ -16,8 +16,8 @@ AT_RISK = 2.0
 
 
 def at_risk(facts, op):
-    """Whether what was acknowledged may be lost: the database was killed within moments."""
-    return any(loss - AT_RISK <= op["ended"] <= loss + 0.5 for loss in facts["losses"])
+    """Whether what was acknowledged may be lost: the database was killed while it was asked for, or within moments."""
+    return any(op["begun"] <= until and op["ended"] >= at - AT_RISK for at, until in facts["losses"])
 
 
 def accepted(facts, *kinds):

@@ -304,9 +304,12 @@ def self_test():
     # A database that was killed may lose what it took last, and only that.
     late = copy.deepcopy(facts)
     lose_newest_post(late)
-    late["losses"] = [facts["ops"][0]["ended"] + 0.1]
+    late["losses"] = [(facts["ops"][0]["ended"] + 0.1, facts["ops"][0]["ended"] + 0.2)]
     if judge(late)["acknowledged posts are there once"]:
         wrong.append("what a killed database may lose is taken for a loss")
+    late["losses"] = [(facts["ops"][0]["begun"] - 0.2, facts["ops"][0]["begun"] - 0.1)]
+    if not judge(late)["acknowledged posts are there once"]:
+        wrong.append("what came after a database was killed is taken for lost with it")
     both = copy.deepcopy(facts)
     two_gateways(both)
     both["together"] = 2

@@ -33,7 +33,7 @@ def gather(server, home, history, together):
     with open(history) as file:
         lines = [json.loads(line) for line in file]
     facts["ops"] = [line for line in lines if "word" in line]
-    facts["losses"] = [line["at"] for line in lines if line["what"] == "loss"]
+    facts["losses"] = [(line["at"], line["until"]) for line in lines if line["what"] == "loss"]
     facts["marks"] = {agent: marks(f"{home}/workspaces/{agent}/done.txt") for agent in AGENTS}
     facts["shown"] = {agent: shown(f"{home}/agents/{agent}/sessions") for agent in AGENTS}
     facts["members"], facts["answering"] = MEMBERS, {channel: [agent] for channel, agent in ANSWERED.items()}

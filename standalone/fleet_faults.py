@@ -34,9 +34,11 @@ class Faults:
         self.slowest[name] = max(self.slowest[name], recovered if recovered is not None else RECOVERY)
         return recovered
 
-    def loss(self):
-        """A database ends in which the last commits may not be on the disk."""
-        self.history.add(what="loss", at=time.time())
+    def kill_primary(self):
+        """Kills the database. Its last commits may not be on the disk."""
+        at = time.time()
+        self.fleet.cluster.primary.kill()
+        self.history.add(what="loss", at=at, until=time.time())
 
     def recovered(self):
         """The seconds until a client is served, or `None` if that takes too long."""
@@ -78,8 +80,7 @@ class Faults:
         self.fleet.engines[number].kill_containerd()
 
     def kill_postgres(self, fault, number):
-        self.loss()
-        self.fleet.cluster.primary.kill()
+        self.kill_primary()
         self.fleet.cluster.primary.start()
 
     # What stands still.
@@ -125,8 +126,10 @@ class Faults:
 
     def failover_postgres(self, fault, number):
         if fault.how == "crash":
-            self.loss()
-        self.fleet.cluster.fail_over(fault.how)
+            self.kill_primary()
+        else:
+            self.fleet.cluster.primary.stop()
+        self.fleet.cluster.fail_over()
 
     def replace_gateway(self, fault, number):
         """Another machine takes over. The old one comes back while the new one works, and must not do anything more."""

@@ -138,12 +138,8 @@ class Cluster:
     def servers(self):
         return sorted((self.primary, self.replica), key=lambda server: server.name)
 
-    def fail_over(self, how):
-        """Makes the replica the primary, and gives it the old one as its replica. `how` is in order or after a kill."""
-        if how == "crash":
-            self.primary.kill()
-        else:
-            self.primary.stop()
+    def fail_over(self):
+        """Makes the replica the primary once the old one has ended, and gives it that one as its replica."""
         # Nobody follows the new one yet.
         self.replica.set(synchronous_standby_names="")
         self.replica.run("pg_ctl", "promote", "-D", self.replica.data, "-w", "-s")
