@@ -125,6 +125,7 @@ class Faults:
         self.fleet.cluster.primary.start()
 
     def failover_postgres(self, fault, number):
+        self.fleet.cluster.followed()
         if fault.how == "crash":
             self.kill_primary()
         else:

@@ -43,7 +43,7 @@ class Server:
         options = [f"-p {self.port}", f"-c listen_addresses={','.join(self.addresses)}",
                    f"-c unix_socket_directories={self.folder}", "-c max_connections=100",
                    # Processes end here and never the machine, so what the kernel was given is as safe as on a disk.
-                   "-c fsync=off", "-c wal_keep_size=256MB", "-c hot_standby=on"]
+                   "-c fsync=off", "-c wal_keep_size=256MB", "-c hot_standby=on", "-c wal_retrieve_retry_interval=200"]
         self.run("pg_ctl", "start", "-D", self.data, "-l", f"{self.data}.log", "-w", "-s", "-o", " ".join(options))
 
     def pid(self):
@@ -124,8 +124,12 @@ class Cluster:
         self.replica.set()
         self.replica.start()
         self.primary.set(synchronous_standby_names="replica")
+        self.followed()
+
+    def followed(self):
+        """Waits until the replica follows the primary: who fails over to one that does not loses all since it did."""
         end = time.monotonic() + 30
-        while "sync" not in self.primary.ask("SELECT sync_state FROM pg_stat_replication"):
+        while "sync" not in self.primary.ask("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"):
             if time.monotonic() > end:
                 raise RuntimeError("the replica does not follow")
             time.sleep(0.05)
