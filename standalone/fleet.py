@@ -11,13 +11,13 @@ import threading
 import time
 
 from checking import HOME, check, finish, until
-from fleet_checker import RULES, judge, lost_at_risk, unanswered
-from fleet_clients import AGENTS, Client, History
+from fleet_checker import RULES, judge, takeovers, unanswered
+from fleet_clients import AGENTS, Client, History, up
 from fleet_doctored import missed, self_test
 from fleet_facts import gather, rows
 from fleet_faults import Faults
 from fleet_plan import plan, say
-from fleet_stage import Fleet, can_be_together
+from fleet_stage import Fleet
 
 UNSETTLED = {
     "turns": "SELECT id, session FROM flock.turn WHERE state = 'running'",
@@ -37,7 +37,6 @@ def options():
     parser.add_argument("--faults", type=int, default=25, help="number of faults; above 100 they last up to a minute")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--people", type=int, default=6)
-    parser.add_argument("--together", type=int, default=1, help="number of gateways at once")
     parser.add_argument("--without", action="append", default=[], metavar="KIND", help="leaves a kind of faults out")
     parser.add_argument("--self-test", action="store_true", help="tries the judge on doctored histories, and nothing else")
     return parser.parse_args()
@@ -62,14 +61,13 @@ def settle(server):
 
 def works_again(fleet, history):
     """Each agent, on both engines, runs a command and says so."""
-    client = Client(999, fleet.where, history, 0)
     for agent in AGENTS:
         seen = []
 
         def ran(agent=agent, seen=seen):
             # In a thread of its own, because a client is on a gateway's machine from its first request on.
+            client = Client(900 + len(seen), fleet.gateways, history, agent)
             thread = threading.Thread(target=lambda: seen.append(client.once(client.command, agent)))
-            client.machine = None
             thread.start()
             thread.join()
             return seen[-1]
@@ -77,52 +75,88 @@ def works_again(fleet, history):
         check(f"{agent} works again", until(60, ran), seen)
 
 
+class Stalls(threading.Thread):
+    """Notes when this machine was so busy that a thread that only sleeps came late."""
+
+    def __init__(self, history):
+        super().__init__(daemon=True)
+        self.history, self.ended = history, threading.Event()
+
+    def run(self):
+        before = up()
+        while not self.ended.wait(0.05):
+            now = up()
+            if now - before > 0.25:
+                self.history.add(what="stall", at=now, late=now - before - 0.05)
+            before = now
+
+
 def campaign(fleet, history, wanted):
-    faults = Faults(fleet, history)
-    clients = [Client(number, fleet.where, history, wanted.seed) for number in range(wanted.people)]
+    faults, stalls = Faults(fleet, history), Stalls(history)
+    stalls.start()
+    clients = [Client(number, fleet.gateways, history, wanted.seed) for number in range(wanted.people)]
     for client in clients:
         client.start()
     full = wanted.faults > 100
-    chosen = plan(wanted.seed, wanted.faults, full=full, without=wanted.without, gateways=wanted.together)
+    chosen = plan(wanted.seed, wanted.faults, full=full, without=wanted.without)
     late = []
     for number, fault in enumerate(chosen, 1):
         begun = time.monotonic()
         recovered = faults.strike(fault)
-        said = f"served again after {recovered} s" if recovered is not None else "NOT SERVED AGAIN"
+        said = f"all served again after {recovered} s" if recovered is not None else "NOT SERVED AGAIN"
         print(f"      {number}/{len(chosen)} {say(fault)} ({time.monotonic() - begun:.1f} s): {said}", flush=True)
         if recovered is None:
             late.append(say(fault))
             fleet.heal()
-            fleet.active.start()
+            for gateway in fleet.gateways:
+                gateway.start()
     for client in clients:
         client.ended.set()
     for client in clients:
         client.join(120)
+    stalls.ended.set()
     check("everybody who used the fleet came to an end", not any(client.is_alive() for client in clients))
-    check("after each fault somebody was served again", not late, late)
-    print("      the longest until somebody was served again, in seconds: "
+    check("after each fault every gateway served again", not late, late)
+    print("      the longest until every gateway served again, in seconds: "
           + ", ".join(f"{name} {seconds:g}" for name, seconds in sorted(faults.slowest.items())))
-    return faults
 
 
-def verdict(fleet, history_path):
-    facts = gather(fleet.cluster.primary, HOME, history_path, fleet.together)
-    with open(f"{fleet.work}/facts.json", "w") as file:
-        json.dump(facts, file)
+def say_what_happened(facts):
     counts = collections.Counter((op["what"], op["accepted"]) for op in facts["ops"])
     print("      accepted of all: " + ", ".join(
         f"{kind} {counts[kind, True]} of {counts[kind, True] + counts[kind, False]}" for kind in sorted({kind for kind, _ in counts})))
-    for name, found in judge(facts).items():
-        check(f"{name}", not found, f"{len(found)}: {found[:20]}")
+    took = collections.Counter(op["gateway"] for op in facts["ops"] if op["accepted"])
+    numbers, ran = {}, collections.Counter()
+    for row in facts["trace"]:
+        if row["subject"] == "gateway" and row["after"]:
+            numbers[row["after"]["epoch"]] = facts["gateways"].get(row["after"]["address"], {}).get("number")
+        if row["subject"] == "turn" and row["change"] == "INSERT":
+            ran[numbers.get(row["epoch"])] += 1
+    every = [one["number"] for one in facts["gateways"].values()]
+    check("every gateway took requests and ran turns", all(took[number] and ran[number] for number in every), (took, ran))
+    print("      by gateways: " + ", ".join(f"{number} took {took[number]} and ran {ran[number]} turns" for number in every)
+          + f"; there were {len(numbers)} runs of gateways")
     changes = collections.Counter(row["subject"] for row in facts["trace"])
     print(f"      judged: {len(facts['messages'])} messages, {len(facts['tasks'])} tasks, {len(facts['audit'])} rows of the audit, "
+          f"{sum(map(len, facts['marks'].values()))} commands, "
           + ", ".join(f"{count} changes of {name}s" for name, count in sorted(changes.items())))
-    lost = lost_at_risk(facts)
-    print(f"      lost with the last moments of {len(facts['losses'])} killed databases: {len(lost)}; "
+    moved = [max((s for s in found.values() if s is not None), default=0) for _, found in takeovers(facts)]
+    if moved:
+        print(f"      gateways that others replaced: {len(moved)}; their work went on within {max(moved):.1f} s at most, "
+              f"{sorted(moved)[len(moved) // 2]:.1f} s in the median")
+    print(f"      the machine itself stood still for {sum(late for _, late in facts['stalls']):.1f} s; "
           f"questions without an answer: {len(unanswered(facts))}")
+
+
+def verdict(fleet, history_path):
+    facts = gather(fleet.cluster.primary, fleet, history_path)
+    with open(f"{fleet.work}/facts.json", "w") as file:
+        json.dump(facts, file)
+    say_what_happened(facts)
+    for name, found in judge(facts).items():
+        check(f"{name}", not found, f"{len(found)}: {found[:20]}")
     unfound = missed(facts)
     check("the judge finds what is wrong in doctored copies of this history", not unfound, unfound)
-    return facts
 
 
 def main():
@@ -131,23 +165,21 @@ def main():
     check(f"the judge finds each thing that was made wrong, by {len(RULES)} rules", not wrong, wrong)
     if wanted.self_test:
         return finish()
-    if wanted.together > 1 and not can_be_together():
-        print("fleet.sh: this flock has one gateway at a time on a database, so --together has to be 1")
-        raise SystemExit(2)
     more = "".join(f" --without {kind}" for kind in wanted.without)
     print(f"seed {wanted.seed}: the same again with --seed {wanted.seed} --faults {wanted.faults}{more}")
     # The end by a signal clears away too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     work = os.path.dirname(HOME)
     history_path = f"{work}/history.jsonl"
-    history, fleet = History(history_path), Fleet(work, wanted.together)
+    history, fleet = History(history_path), Fleet(work)
     begun = time.monotonic()
     try:
         fleet.make()
         print(f"      the fleet is there after {time.monotonic() - begun:.0f} s", flush=True)
         campaign(fleet, history, wanted)
         fleet.heal()
-        check("everything is up again", fleet.active.start())
+        for gateway in fleet.gateways:
+            check(f"gateway {gateway.number} is up", gateway.start())
         works_again(fleet, history)
         settle(fleet.cluster.primary)
         verdict(fleet, history_path)

@@ -10,14 +10,10 @@ import re
 import struct
 
 WORD = re.compile(r"w\d+x\d+x[0-9a-f]{8}")
-# A database that is killed loses what it committed in its last moments: flock acknowledges a commit before it is on the
-# disk, except decisions (docs/scaling.md). This is the longest time before such an end, in seconds.
-AT_RISK = 2.0
-
-
-def at_risk(facts, op):
-    """Whether what was acknowledged may be lost: the database was killed while it was asked for, or within moments."""
-    return any(op["begun"] <= until and op["ended"] >= at - AT_RISK for at, until in facts["losses"])
+# The time within which others go on with the work of a gateway that is gone, in seconds.
+TAKEN_OVER = 10.0
+# How far apart two readings of the time can be that happened in this order: the kernel tells it in hundredths of a second.
+TICK = 0.02
 
 
 def accepted(facts, *kinds):
@@ -37,9 +33,9 @@ def by_people(facts):
 def kept_posts(facts):
     """What was acknowledged is in its channel once, under its number."""
     places = by_people(facts)
-    for op in accepted(facts, "note", "ask"):
+    for op in accepted(facts, "note", "ask", "linger"):
         found, told = places.get(op["word"], []), (op["channel"], op["told"])
-        if found != [told] and not (not found and at_risk(facts, op)):
+        if found != [told]:
             yield f"{op['word']} was acknowledged as {told} and is at {found}"
 
 
@@ -67,10 +63,10 @@ def numbers(facts):
 
 def commands(facts):
     """A command leaves its mark in the workspace once if it was acknowledged, and at most once if it was not."""
-    marks = collections.Counter(word for words in facts["marks"].values() for word in words)
+    marks = collections.Counter(word for agent in facts["marks"].values() for word, _, _ in agent)
     tried = {op["word"] for op in facts["ops"] if op["what"] == "command"}
     for op in accepted(facts, "command"):
-        if facts["marks"].get(op["agent"], []).count(op["word"]) == 0:
+        if all(word != op["word"] for word, _, _ in facts["marks"].get(op["agent"], [])):
             yield f"{op['word']} was acknowledged and left no mark in the workspace of {op['agent']}"
     for word, count in marks.items():
         if count > 1:
@@ -92,12 +88,10 @@ def tasks(facts):
     for op in accepted(facts, "errand"):
         row = next((row for row in found.get(op["word"], []) if row["id"] == op["told"]), None)
         if row is None:
-            if not at_risk(facts, op):
-                yield f"task {op['told']} of {op['word']} was acknowledged and is not there"
+            yield f"task {op['told']} of {op['word']} was acknowledged and is not there"
             continue
         said = op["state"].removeprefix("TASK_STATE_").lower()
-        # What a task had become may be lost with the database's last moments; it then becomes something once more.
-        if row["state"] not in final or (said in final and said != row["state"] and not at_risk(facts, op)):
+        if row["state"] not in final or (said in final and said != row["state"]):
             yield f"task {op['told']} of {op['word']} is {row['state']} and was said to be {said}"
 
 
@@ -132,11 +126,23 @@ def unanswered(facts):
     return asked - said
 
 
+def agent_of(row):
+    """The agent that a row of the trace is about, or `None`."""
+    found = row["after"] or row["before"]
+    if row["subject"] in ("delivery", "usage"):
+        return found["agent"]
+    if row["subject"] == "turn":
+        parts = found["session"].split(":")
+        return parts[1] if len(parts) > 1 else None
+    # A message of a turn; others are of people, or of flock.
+    return found.get("author") if found.get("turn") else None
+
+
 class Fleet:
     """The gateways and leases as the rows of the trace make them, one after the other."""
 
-    def __init__(self, together):
-        self.together, self.living, self.ended, self.owners = together, set(), {}, {}
+    def __init__(self, most):
+        self.most, self.living, self.ended, self.owners = most, set(), {}, {}
 
     def gateway(self, row):
         after, before = row["after"], row["before"]
@@ -178,22 +184,20 @@ class Fleet:
             yield f"lease {name} was taken for {after['epoch']} by {row['epoch']}, living: {sorted(self.living)}"
 
     def write(self, row):
-        epoch, what = row["epoch"], f"{row['subject']} {(row['after'] or row['before']).get('id')}"
+        epoch, what = row["epoch"], f"row {row['n']} of {row['subject']} {(row['after'] or row['before']).get('id')}"
         if epoch is None:
             yield f"{what} was written by no gateway"
         elif epoch not in self.living:
             yield f"{what} was written by gateway {epoch} after it had been ended by {self.ended.get(epoch)}"
-        if row["subject"] == "turn":
-            session = (row["after"] or row["before"])["session"].split(":")
-            owner = self.owners.get(("agent", session[1] if len(session) > 1 else ""), (None, 0))[0]
-            # A gateway alone may work on what it has not taken yet.
-            if owner != epoch and (owner is not None or self.together > 1):
-                yield f"{what} of {session[1:2]} was written by gateway {epoch}, and {owner} owns the agent"
+        if agent := agent_of(row):
+            owner = self.owners.get(("agent", agent), (None, 0))[0]
+            if owner != epoch:
+                yield f"{what} of {agent} was written by gateway {epoch}, and {owner} owns the agent"
 
 
 def owners(facts):
     """One gateway at a time owns a thing and writes it; tokens and numbers of gateways only grow."""
-    fleet, last = Fleet(facts["together"]), 0
+    fleet, last = Fleet(len(facts["gateways"])), 0
     for row in facts["trace"]:
         if row["n"] <= last:
             yield f"row {row['n']} of the trace follows {last}"
@@ -201,11 +205,116 @@ def owners(facts):
         if row["subject"] == "gateway":
             yield from fleet.gateway(row)
             continue
-        if len(fleet.living) > fleet.together:
+        if len(fleet.living) > fleet.most:
             yield f"gateways {sorted(fleet.living)} live at once at row {row['n']}"
             # Once is enough.
-            fleet.together = len(fleet.living)
+            fleet.most = len(fleet.living)
         yield from fleet.lease(row) if row["subject"] == "lease" else fleet.write(row)
+
+
+def ownership(facts):
+    """The times in which each agent had each owner, in order: from when it was taken until the next one took it. What an
+    owner did before is no fault if its lease was freed and nobody had taken it."""
+    times, homes = collections.defaultdict(list), {}
+    for row in facts["trace"]:
+        after = row["after"]
+        if row["subject"] == "gateway" and row["change"] != "DELETE":
+            homes[after["epoch"]] = facts["gateways"].get(after["address"])
+        if row["subject"] != "lease" or row["change"] == "DELETE" or after["kind"] != "agent" or after["epoch"] is None:
+            continue
+        known = times[after["subject"]]
+        if known and known[-1]["epoch"] == after["epoch"]:
+            continue
+        if known:
+            known[-1]["until"] = row["up"]
+        known.append({"epoch": after["epoch"], "since": row["up"], "until": float("inf")})
+    return times, homes
+
+
+def acts(facts):
+    """What gateways did outside of the database falls into the times in which they owned the agent: each command that ran in a
+    sandbox of theirs, and each answer of a command that they gave. So the leases are linearizable for those who see them."""
+    times, homes = ownership(facts)
+
+    def owned(agent, key, value, begun, ended):
+        return any((homes.get(one["epoch"]) or {}).get(key) == value and one["since"] <= ended + TICK and begun <= one["until"] + TICK
+                   for one in times.get(agent, []))
+
+    for agent, marks in facts["marks"].items():
+        for word, at, home in marks:
+            try:
+                at = float(at)
+            except ValueError:
+                yield f"{word} left no time in the workspace of {agent}"
+                continue
+            if not owned(agent, "sandboxes", home, at, at):
+                yield f"{word} ran in a sandbox of the home {home} at {at} while another gateway had {agent}"
+    for op in accepted(facts, "command"):
+        if not owned(op["agent"], "number", op["gateway"], op["sent"], op["ended"]):
+            yield f"{op['word']} was answered by gateway {op['gateway']} while another one had {op['agent']}"
+
+
+def one_runner(facts):
+    """A turn begins once, and all of its calls of a model are by the gateway at which it began. Another one may note its end, which
+    it has from the transcript, and after that nothing more comes of the first."""
+    runners, last = {}, {}
+    for row in facts["trace"]:
+        if row["subject"] not in ("turn", "usage") or row["change"] == "DELETE":
+            continue
+        turn = row["after"]["id" if row["subject"] == "turn" else "turn"]
+        if row["subject"] == "turn" and row["change"] == "INSERT":
+            if turn in runners:
+                yield f"turn {turn} began twice, at gateways {runners[turn]} and {row['epoch']}"
+            runners[turn] = last[turn] = row["epoch"]
+        elif turn in runners:
+            if row["subject"] == "usage" and row["epoch"] != runners[turn]:
+                yield f"turn {turn} of gateway {runners[turn]} called a model at gateway {row['epoch']}"
+            if row["epoch"] != last[turn] and row["epoch"] == runners[turn]:
+                yield f"turn {turn} went on at gateway {runners[turn]} after {last[turn]} had taken it over"
+            last[turn] = row["epoch"]
+
+
+def takeovers(facts):
+    """The gateways that were away, each with the seconds until each of its agents had another owner, and until each of its turns
+    went on: another gateway noted that it was interrupted, and of a channel it begins the next turn of the session."""
+    for away in facts["away"]:
+        agents, turns, seconds = set(), {}, {}
+        for row in facts["trace"]:
+            after = row["after"]
+            if row["subject"] == "lease" and row["change"] != "DELETE" and after["kind"] == "agent":
+                if row["up"] <= away["at"]:
+                    (agents.add if after["epoch"] == away["epoch"] else agents.discard)(after["subject"])
+                elif after["epoch"] not in (None, away["epoch"]) and after["subject"] in agents:
+                    seconds.setdefault(f"agent {after['subject']}", row["up"] - away["at"])
+            if row["subject"] == "turn" and row["change"] != "DELETE":
+                if row["up"] <= away["at"]:
+                    if after["state"] == "running" and row["epoch"] == away["epoch"]:
+                        turns[after["id"]] = after["session"]
+                    else:
+                        turns.pop(after["id"], None)
+                elif row["epoch"] == away["epoch"]:
+                    # It ended after all, in the moment in which its gateway went.
+                    turns.pop(after["id"], None)
+                elif after["id"] in turns:
+                    seconds.setdefault(f"turn {after['id']}", row["up"] - away["at"])
+                elif row["change"] == "INSERT" and after["session"] in turns.values():
+                    seconds.setdefault(f"session {after['session']}", row["up"] - away["at"])
+        wanted = {f"agent {agent}" for agent in agents} | {f"turn {turn}" for turn in turns}
+        # A request of a client ends with its gateway; a conversation goes on.
+        wanted |= {f"session {session}" for session in turns.values() if ":channel:" in session}
+        yield away, {name: seconds.get(name) for name in wanted}
+
+
+def goes_on(facts):
+    """What a gateway had that was gone goes on at another one within ten seconds."""
+    for away, found in takeovers(facts):
+        # What this machine itself stood still is not the fleet's.
+        late = sum(late for at, late in facts["stalls"] if away["at"] <= at <= away["until"])
+        for name, seconds in found.items():
+            if seconds is None and away["until"] - away["at"] < TAKEN_OVER + late:
+                continue
+            if seconds is None or seconds > TAKEN_OVER + late:
+                yield f"{name} of gateway {away['epoch']} went on after {seconds} s (the machine stood still for {late} s)"
 
 
 def audit(facts):
@@ -222,7 +331,7 @@ def audit(facts):
             yield f"row {row['id']} of the audit follows {at}"
         if row["previous"] != previous or row["hash"] != link:
             yield f"row {row['id']} of the audit does not fit the one before it, or was changed"
-        if row["action"] == "audit.cut" and not facts["losses"]:
+        if row["action"] == "audit.cut":
             yield f"row {row['id']} of the audit says that rows before it are missing"
         at, previous = row["id"], row["hash"]
 
@@ -236,6 +345,9 @@ RULES = {
     "each message is shown once": shown,
     "answers come once": answers,
     "one owner at any time": owners,
+    "only owners act": acts,
+    "a turn is run by one gateway": one_runner,
+    "the work of a gateway that is gone goes on": goes_on,
     "the audit is a chain": audit,
 }
 
@@ -243,10 +355,3 @@ RULES = {
 def judge(facts):
     """The faults by the rules that found them; a rule without any is there with an empty list."""
     return {name: list(rule(facts)) for name, rule in RULES.items()}
-
-
-def lost_at_risk(facts):
-    """What was acknowledged within the last moments of a database that was killed, and is lost."""
-    places, there = by_people(facts), {row["id"] for row in facts["tasks"]}
-    gone = [op for op in accepted(facts, "note", "ask") if op["word"] not in places]
-    return [op for op in gone + [op for op in accepted(facts, "errand") if op["told"] not in there] if at_risk(facts, op)]

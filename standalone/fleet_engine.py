@@ -1,23 +1,20 @@
-"""A Docker engine with its own data, network namespace and bridge, and a socket in front of it that can fail."""
+"""A Docker engine with its own data, network namespace and bridge."""
 
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 from fleet_processes import kill_tree, parents, pid_in, tell, tree
-
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Engine:
     def __init__(self, folder, number):
         self.folder, self.number = f"{folder}/engine{number}", number
-        self.inner, self.socket = f"{self.folder}/docker.sock", f"{self.folder}/engine.sock"
-        self.daemon = self.proxy = None
+        self.inner = f"{self.folder}/docker.sock"
+        self.daemon = None
 
     def make(self):
         os.mkdir(self.folder)
@@ -25,9 +22,6 @@ class Engine:
             # In a namespace of its own the default bridge is its own too.
             json.dump({"iptables": True, "ip-forward": False, "userland-proxy": False}, file)
         self.start()
-        self.proxy = subprocess.Popen([sys.executable, f"{HERE}/fleet_proxy.py", self.socket, self.inner],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.proxy.stdout.readline()
 
     def start(self, limit=90):
         at = self.folder
@@ -42,7 +36,7 @@ class Engine:
             time.sleep(0.1)
 
     def docker(self, *arguments, limit=60):
-        """The output of a command of Docker's client past the proxy, or `None` if it failed."""
+        """The output of a command of Docker's client past all lines, or `None` if it failed."""
         try:
             done = subprocess.run(["docker", "-H", f"unix://{self.inner}", *arguments], capture_output=True, text=True,
                                   timeout=limit, check=False)
@@ -53,17 +47,6 @@ class Engine:
     def load(self, path):
         if self.docker("load", "-i", path, limit=300) is None:
             raise RuntimeError(f"engine {self.number} does not take the images")
-
-    def cut(self, how):
-        self.say(how)
-
-    def heal(self):
-        self.say("go")
-
-    def say(self, word):
-        self.proxy.stdin.write(f"{word}\n")
-        self.proxy.stdin.flush()
-        self.proxy.stdout.readline()
 
     def pause(self):
         tell([self.daemon.pid], signal.SIGSTOP)
@@ -97,9 +80,6 @@ class Engine:
                 time.sleep(0.02)
 
     def end(self):
-        if self.proxy:
-            self.proxy.kill()
-            self.proxy.wait()
         if self.daemon and self.daemon.poll() is None:
             self.go_on()
             containers = (self.docker("ps", "-aq", limit=20) or "").split()

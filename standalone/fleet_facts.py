@@ -12,7 +12,7 @@ MEMBERS = {SILENT: AGENTS, **{channel: [agent] for channel, agent in ANSWERED.it
 QUERIES = {
     "messages": "SELECT channel, seq, author, content FROM flock.message WHERE channel IN ({channels}) ORDER BY channel, seq",
     "tasks": "SELECT id, state, request FROM flock.task WHERE kind = 'a2a'",
-    "trace": "SELECT n, at, epoch, client, subject, change, before, after FROM fleet.trace ORDER BY n",
+    "trace": "SELECT n, up, epoch, subject, change, before, after FROM fleet.trace ORDER BY n",
     "audit": """SELECT id, at, actor, action, subject, level, detail, session, turn, encode(previous, 'hex') AS previous,
         encode(hash, 'hex') AS hash FROM flock.audit ORDER BY id""",
     "audit_base": "SELECT id, encode(hash, 'hex') AS hash FROM flock.audit_base",
@@ -25,7 +25,7 @@ def rows(server, query):
     return json.loads(answer)
 
 
-def gather(server, home, history, together):
+def gather(server, fleet, history):
     channels = ", ".join(f"'{channel}'" for channel in MEMBERS)
     facts = {name: rows(server, query.format(channels=channels)) for name, query in QUERIES.items()}
     facts["audit_base"] = [(row["id"], row["hash"]) for row in facts["audit_base"]][:1]
@@ -33,18 +33,24 @@ def gather(server, home, history, together):
     with open(history) as file:
         lines = [json.loads(line) for line in file]
     facts["ops"] = [line for line in lines if "word" in line]
-    facts["losses"] = [(line["at"], line["until"]) for line in lines if line["what"] == "loss"]
+    facts["away"] = [line for line in lines if line["what"] == "away"]
+    facts["stalls"] = [(line["at"], line["late"]) for line in lines if line["what"] == "stall"]
+    # All have the files of the first one.
+    home = fleet.gateways[0].home
     facts["marks"] = {agent: marks(f"{home}/workspaces/{agent}/done.txt") for agent in AGENTS}
     facts["shown"] = {agent: shown(f"{home}/agents/{agent}/sessions") for agent in AGENTS}
     facts["members"], facts["answering"] = MEMBERS, {channel: [agent] for channel, agent in ANSWERED.items()}
-    facts["together"] = together
+    facts["gateways"] = {f"127.0.0.1:{gateway.port}": {"number": gateway.number, "sandboxes": gateway.suffix}
+                         for gateway in fleet.gateways}
     return facts
 
 
 def marks(path):
+    """What commands wrote down: the word, how long the machine was running, and the home of the sandbox."""
     try:
         with open(path, errors="replace") as file:
-            return [word for line in file for word in WORD.findall(line)]
+            return [(word, *(line.split()[-2:] if len(line.split()) == 4 else ["", ""]))
+                    for line in file for word in WORD.findall(line)]
     except FileNotFoundError:
         return []
 

@@ -1,62 +1,69 @@
-"""Carries out the faults of a plan on a fleet, and waits after each until somebody is served again."""
+"""Carries out the faults of a plan on a fleet, and waits after each until every gateway serves again."""
 
 import collections
-import signal
 import threading
 import time
 
-from fleet_clients import Client
+from fleet_clients import ANSWERED, Client, up
+from fleet_facts import rows
 from fleet_plan import say
-from fleet_processes import tell
 
-# After a fault, the fleet has to take a message again within this time, in seconds.
+# After a fault, each gateway has to take a message again within this time, in seconds.
 RECOVERY = 90
+# The time for which a gateway stays away at most until others have taken over all that it had, in seconds.
+AWAY = 30
+# The agents of the gateway with an address, and those that nobody has.
+LEFT = """SELECT lease.subject FROM flock.lease LEFT JOIN flock.gateway USING (epoch)
+    WHERE lease.kind = 'agent' AND (epoch IS NULL OR gateway.address = '127.0.0.1:{port}')"""
+# The turns that the gateway of an address runs, by its agents.
+RUNNING = """SELECT turn.id FROM flock.turn JOIN flock.lease ON lease.kind = 'agent' AND lease.subject = split_part(session, ':', 2)
+    JOIN flock.gateway USING (epoch) WHERE gateway.address = '127.0.0.1:{port}' AND turn.state = 'running'"""
+EPOCH = "SELECT epoch FROM flock.gateway WHERE address = '127.0.0.1:{port}' AND ended_at IS NULL"
 
 
 class Faults:
     def __init__(self, fleet, history):
         self.fleet, self.history = fleet, history
-        self.prober = Client(998, fleet.where, history, 0)
+        # Somebody who only looks if gateways serve.
+        self.prober = Client(998, fleet.gateways, history, 0)
         self.done, self.slowest = collections.Counter(), collections.defaultdict(float)
 
     def strike(self, fault):
         """One fault, from its beginning until the fleet works again."""
         time.sleep(fault.wait)
-        begun = time.time()
-        self.history.add(what="fault", fault=say(fault), at=begun)
-        target, _, number = fault.target.partition(" ")
-        getattr(self, f"{fault.kind}_{target}")(fault, int(number or 0))
-        ended = time.time()
+        self.history.add(what="fault", fault=say(fault), at=up())
+        getattr(self, f"{fault.kind}_{fault.target}")(fault)
+        ended = up()
         recovered = self.recovered()
         self.history.add(what="over", fault=say(fault), at=ended, recovered=recovered)
-        name = f"{fault.kind} {target}"
+        name = f"{fault.kind} {fault.target}"
         self.done[name] += 1
         self.slowest[name] = max(self.slowest[name], recovered if recovered is not None else RECOVERY)
         return recovered
 
-    def kill_primary(self):
-        """Kills the database. Its last commits may not be on the disk."""
-        at = time.time()
-        self.fleet.cluster.primary.kill()
-        self.history.add(what="loss", at=at, until=time.time())
-
     def recovered(self):
-        """The seconds until a client is served, or `None` if that takes too long."""
-        begun = time.monotonic()
+        """The seconds until each gateway serves a client, or `None` if that takes too long."""
+        begun, waiting = time.monotonic(), list(self.fleet.gateways)
         while time.monotonic() - begun < RECOVERY:
-            if self.serves():
+            waiting = [gateway for gateway in waiting if not self.serves(gateway)]
+            if not waiting:
                 return round(time.monotonic() - begun, 2)
-            if self.fleet.active.pid_of("supervisor") is None:
-                self.fleet.active.start(limit=30)
+            for gateway in waiting:
+                if gateway.pid_of("supervisor") is None:
+                    gateway.start(limit=30)
             time.sleep(0.1)
         return None
 
-    def serves(self):
-        """Whether a client can post."""
+    def serves(self, gateway):
+        """Whether a client can post by this gateway."""
         told = []
+
+        def post():
+            told.append(self.prober.once(self.prober.note, gateway=gateway))
+
         # In a thread of its own, because a client is on the gateway's machine from its first request on.
         self.prober.machine = None
-        thread = threading.Thread(target=lambda: told.append(self.prober.once(self.prober.note)))
+        thread = threading.Thread(target=post)
         thread.start()
         thread.join()
         return told == [True]
@@ -64,95 +71,148 @@ class Faults:
     def last(self, fault):
         time.sleep(fault.seconds)
 
+    def ask(self, query, gateway):
+        """The rows of a query about a gateway; `None` if the database does not answer."""
+        try:
+            return rows(self.fleet.cluster.primary, query.format(port=gateway.port))
+        except (RuntimeError, OSError):
+            return None
+
+    # A gateway that others have to replace.
+
+    def away(self, gateway, leave, come_back):
+        """Has a gateway leave in the middle of its work, and come back once others have all that it had."""
+        self.busy(gateway)
+        epochs = [row["epoch"] for row in self.ask(EPOCH, gateway) or []]
+        at = up()
+        leave()
+        end = time.monotonic() + AWAY
+        while self.ask(LEFT, gateway) != [] and time.monotonic() < end:
+            time.sleep(0.1)
+        # What was taken over goes on a moment later.
+        time.sleep(2)
+        for epoch in epochs:
+            self.history.add(what="away", epoch=epoch, at=at, until=up())
+        come_back()
+
+    def busy(self, gateway):
+        """Asks all agents something, and waits a little until a turn of this gateway runs."""
+        other = next(one for one in self.fleet.gateways if one is not gateway)
+
+        def ask():
+            for channel in ANSWERED:
+                self.prober.once(self.prober.linger, channel, gateway=other)
+
+        self.prober.machine = None
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        end = time.monotonic() + 3
+        while not self.ask(RUNNING, gateway) and time.monotonic() < end:
+            time.sleep(0.05)
+
     # What ends.
 
-    def kill_gateway(self, fault, number):
-        self.fleet.active.kill()
+    def kill_gateway(self, fault):
+        for gateway in self.fleet.gateways:
+            if gateway.number == fault.gateway or fault.how == "with all others":
+                gateway.kill()
 
-    def kill_machine(self, fault, number):
-        self.fleet.active.crash()
-        self.fleet.active.start()
+    def kill_machine(self, fault):
+        gateway = self.fleet.gateways[fault.gateway]
+        self.away(gateway, gateway.crash, gateway.start)
 
-    def kill_dockerd(self, fault, number):
-        self.fleet.engines[number].kill()
+    def kill_dockerd(self, fault):
+        self.fleet.engines[fault.engine].kill()
 
-    def kill_containerd(self, fault, number):
-        self.fleet.engines[number].kill_containerd()
+    def kill_containerd(self, fault):
+        self.fleet.engines[fault.engine].kill_containerd()
 
-    def kill_postgres(self, fault, number):
-        self.kill_primary()
+    def kill_postgres(self, fault):
+        self.fleet.cluster.primary.kill()
         self.fleet.cluster.primary.start()
 
     # What stands still.
 
-    def pause_gateway(self, fault, number):
-        stopped = self.fleet.active.pause()
+    def pause_gateway(self, fault):
+        gateway = self.fleet.gateways[fault.gateway]
+        stopped = gateway.pause(whole=fault.how != "alone")
         self.last(fault)
-        tell(stopped, signal.SIGCONT)
+        gateway.go_on(stopped)
 
-    def pause_postgres(self, fault, number):
+    def pause_postgres(self, fault):
         self.fleet.cluster.primary.pause()
         self.last(fault)
         self.fleet.cluster.primary.go_on()
 
-    def pause_replica(self, fault, number):
+    def pause_replica(self, fault):
         self.fleet.cluster.replica.pause()
         self.last(fault)
         self.fleet.cluster.replica.go_on()
 
-    def pause_dockerd(self, fault, number):
-        self.fleet.engines[number].pause()
+    def pause_dockerd(self, fault):
+        self.fleet.engines[fault.engine].pause()
         self.last(fault)
-        self.fleet.engines[number].go_on()
+        self.fleet.engines[fault.engine].go_on()
 
     # What is cut off.
 
-    def cut_database(self, fault, number):
-        machine = self.fleet.active.machine
+    def cut_database(self, fault):
+        machine = self.fleet.gateways[fault.gateway].machine
         machine.cut(fault.how)
         self.last(fault)
         machine.heal()
 
-    def cut_engine(self, fault, number):
-        self.fleet.engines[number].cut(fault.how)
+    def cut_engine(self, fault):
+        line = self.fleet.gateways[fault.gateway].lines[fault.engine]
+        line.say(fault.how)
         self.last(fault)
-        self.fleet.engines[number].heal()
+        line.say("go")
+
+    def cut_replica(self, fault):
+        self.fleet.cluster.cut(fault.how)
+        self.last(fault)
+        self.fleet.cluster.heal()
 
     # What goes on elsewhere.
 
-    def restart_postgres(self, fault, number):
+    def restart_gateway(self, fault):
+        """Ends in order, and gives up what it has at once."""
+        gateway = self.fleet.gateways[fault.gateway]
+        gateway.flock("stop")
+        gateway.start()
+
+    def restart_postgres(self, fault):
         self.fleet.cluster.primary.stop()
         self.fleet.cluster.primary.start()
 
-    def failover_postgres(self, fault, number):
+    def failover_postgres(self, fault):
         self.fleet.cluster.followed()
         if fault.how == "crash":
-            self.kill_primary()
+            self.fleet.cluster.primary.kill()
         else:
             self.fleet.cluster.primary.stop()
         self.fleet.cluster.fail_over()
 
-    def replace_gateway(self, fault, number):
-        """Another machine takes over. The old one comes back while the new one works, and must not do anything more."""
-        fleet, old, stopped = self.fleet, self.fleet.active, []
-        if fault.how == "kill":
-            old.crash()
-        else:
-            old.machine.cut("both")
-            if fault.how == "pause":
-                stopped = old.pause(whole=True)
-        fleet.active = fleet.spare
-        fleet.active.start()
-        old.machine.heal()
-        tell(stopped, signal.SIGCONT)
-        if fault.how != "kill":
-            # It finds that it was replaced, and that its place is taken.
-            time.sleep(2)
-        old.crash()
+    def replace_gateway(self, fault):
+        """Others take over from a gateway that still runs. It comes back afterwards, and must not do anything more."""
+        gateway, stopped = self.fleet.gateways[fault.gateway], []
 
-    def skew_clock(self, fault, number):
+        def leave():
+            if fault.how == "cut":
+                gateway.machine.cut("both")
+            else:
+                stopped.extend(gateway.pause(whole=fault.how != "pause"))
+
+        def come_back():
+            gateway.machine.heal()
+            gateway.go_on(stopped)
+
+        self.away(gateway, leave, come_back)
+
+    def skew_clock(self, fault):
         """The clock of a machine jumps, and goes on wrong until its next jump or the end."""
         whose, offset = fault.how.split()
         cluster = self.fleet.cluster
-        names = {"gateway": str(self.fleet.active.number), "primary": cluster.primary.name, "replica": cluster.replica.name}
+        names = {"gateway": str(fault.gateway), "primary": cluster.primary.name, "replica": cluster.replica.name}
         self.fleet.clocks[names[whose]].set(int(offset))

@@ -1,46 +1,84 @@
-"""A gateway of the fleet: the home as one machine has it, with a network and a folder `run` of its own."""
+"""A gateway of the fleet: a home of its own on a machine of its own, with its own lines to the database and the engines."""
 
+import hashlib
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
-from checking import FLOCK, HOME, alive
-from fleet_processes import kill_tree, pid_in, tell, tree
+from checking import FLOCK, alive, free_port
+from fleet_processes import kill_tree, tell, tree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Line:
+    """A socket at which a gateway finds an engine, and which can fail for this gateway alone."""
+
+    def __init__(self, listen, target):
+        self.proxy = subprocess.Popen([sys.executable, f"{HERE}/fleet_proxy.py", listen, target],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.proxy.stdout.readline()
+
+    def say(self, word):
+        """`stall`, `reset` or `go`."""
+        self.proxy.stdin.write(f"{word}\n")
+        self.proxy.stdin.flush()
+        self.proxy.stdout.readline()
+
+    def end(self):
+        self.proxy.kill()
+        self.proxy.wait()
 
 
 class Gateway:
-    """The home on one machine. The first one has it as it is; the others have its files, and their own locks and sockets."""
+    """One of the gateways of a group. The engines' sockets have the same paths for each, and are other sockets."""
 
-    def __init__(self, number, machine, environment):
-        self.number, self.machine, self.environment = number, machine, environment
-        self.holder = None
-        self.run = f"{HOME}/run"
+    def __init__(self, work, number, machine, environment):
+        self.number, self.machine = number, machine
+        self.home = f"{work}/home" if number == 0 else f"{work}/home{number}"
+        self.own, self.seen = f"{work}/lines{number}", f"{work}/lines"
+        self.environment = {"FLOCK_HOME": self.home, "DOCKER_HOST": f"unix://{self.socket(0)}", **environment}
+        self.port, self.token = free_port(), None
+        self.holder, self.lines = None, []
 
-    def make(self):
-        """Gives a further machine its own `run`, as if it had the other files from a disk that both share."""
-        if self.number == 0:
-            return
-        self.run = f"{os.path.dirname(HOME)}/run{self.number}"
-        os.makedirs(self.run, exist_ok=True)
-        os.chmod(self.run, 0o700)
-        script = f"mount --bind {self.run} {HOME}/run && echo ready && exec sleep infinity"
+    @property
+    def suffix(self):
+        """The text by which the names of this home's containers and volumes end."""
+        return hashlib.sha256(os.path.realpath(self.home).encode()).hexdigest()[:8]
+
+    def socket(self, engine):
+        """The path at which this gateway finds an engine."""
+        return f"{self.seen}/engine{engine}.sock"
+
+    def make(self, engines):
+        os.makedirs(self.own)
+        os.makedirs(self.seen, exist_ok=True)
+        self.lines = [Line(f"{self.own}/engine{engine.number}.sock", engine.inner) for engine in engines]
+        script = f"mount --bind {self.own} {self.seen} && echo ready && exec sleep infinity"
         self.holder = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
                                        stdout=subprocess.PIPE, text=True)
         self.holder.stdout.readline()
 
     def flock(self, *arguments, limit=120):
         """Runs a command of flock's on this machine: its exit code, its output and its errors."""
-        command = self.machine.command(FLOCK, *arguments)
-        if self.holder:
-            command = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", *command]
+        command = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", *self.machine.command(FLOCK, *arguments)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit, check=False,
                                   stdin=subprocess.DEVNULL, env={**os.environ, **self.environment})
         except subprocess.TimeoutExpired:
             return -1, "", f"no answer within {limit} s"
         return done.returncode, done.stdout, done.stderr
+
+    def write_secret(self, name, text):
+        with os.fdopen(os.open(f"{self.home}/secrets/{name}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text)
+
+    def read_token(self):
+        with open(f"{self.home}/config.json") as file:
+            self.token = json.load(file)["gateway"]["auth"]["token"]
 
     def start(self, limit=120):
         """Starts it, however often that takes; whether it runs."""
@@ -54,20 +92,17 @@ class Gateway:
         return False
 
     def pid_of(self, name):
-        pid = pid_in(f"{self.run}/{name}.pid") if os.path.exists(f"{self.run}/{name}.pid") else None
-        if pid is None:
-            try:
-                with open(f"{self.run}/{name}.pid") as file:
-                    pid = int(file.read().split()[0])
-            except (OSError, ValueError, IndexError):
-                return None
+        try:
+            with open(f"{self.home}/run/{name}.pid") as file:
+                pid = int(file.read().split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
         return pid if alive(pid) else None
 
     def kill(self):
         """Kills the gateway alone, which its supervisor starts again."""
         if pid := self.pid_of("gateway"):
             tell([pid], signal.SIGKILL)
-        return pid is not None
 
     def processes(self):
         found = []
@@ -83,21 +118,28 @@ class Gateway:
                 kill_tree(pid)
 
     def pause(self, *, whole=False):
-        """Stops the gateway, or the whole machine with its supervisor."""
+        """Stops the gateway, or the whole machine with its supervisor. Gives what `go_on` takes."""
         pid = self.pid_of("gateway")
         stopped = self.processes() if whole else [pid] if pid else []
         tell(stopped, signal.SIGSTOP)
         return stopped
 
+    @staticmethod
+    def go_on(stopped):
+        tell(stopped, signal.SIGCONT)
+
+    def heal(self):
+        """Ends what lasts on its lines."""
+        self.machine.heal()
+        for line in self.lines:
+            line.say("go")
+
     def end(self):
         self.machine.heal()
         tell(self.processes(), signal.SIGCONT)
         self.crash()
+        for line in self.lines:
+            line.end()
         if self.holder:
             self.holder.kill()
             self.holder.wait()
-
-
-def configuration():
-    with open(f"{HOME}/config.json") as file:
-        return json.load(file)

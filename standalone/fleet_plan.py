@@ -3,43 +3,53 @@
 import collections
 import random
 
-# A fault: the pause before it in seconds, its kind, the thing that it falls on, how, and how long it lasts in seconds.
-Fault = collections.namedtuple("Fault", "wait kind target how seconds")
+# A fault: the pause before it in seconds, its kind, the thing that it falls on, the numbers of the gateway and of the engine
+# that are concerned, how, and how long it lasts in seconds.
+Fault = collections.namedtuple("Fault", "wait kind target gateway engine how seconds")
 
 # The kinds with their weights. Those of databases and networks are what the fleet is about; kills.sh has more of kills.
 KINDS = {
     ("kill", "gateway"): 4,
-    ("kill", "machine"): 2,
-    ("kill", "dockerd"): 2,
-    ("kill", "containerd"): 2,
+    ("kill", "machine"): 3,
+    ("kill", "dockerd"): 1,
+    ("kill", "containerd"): 1,
     ("kill", "postgres"): 2,
-    ("pause", "gateway"): 3,
-    ("pause", "postgres"): 3,
+    ("pause", "gateway"): 4,
+    ("pause", "postgres"): 2,
     ("pause", "replica"): 1,
     ("pause", "dockerd"): 1,
     ("cut", "database"): 4,
     ("cut", "engine"): 3,
+    ("cut", "replica"): 2,
+    ("restart", "gateway"): 2,
     ("restart", "postgres"): 2,
     ("failover", "postgres"): 2,
-    ("replace", "gateway"): 2,
+    ("replace", "gateway"): 3,
     ("skew", "clock"): 3,
 }
 HOWS = {
+    # One of them, or all at the same moment.
+    ("kill", "gateway"): ["alone", "alone", "with all others"],
+    # Its supervisor may see that it stands still, or stand still with it.
+    ("pause", "gateway"): ["alone", "with its supervisor"],
     # Packets of one direction may be lost alone: the other side then goes on as if all were well.
     ("cut", "database"): ["both", "in", "out"],
+    ("cut", "replica"): ["both", "in", "out"],
     # The stream goes on after the break, or it is reset.
     ("cut", "engine"): ["stall", "reset"],
-    # The old primary is stopped in order, or it is killed and its last milliseconds are lost.
+    # The old primary is stopped in order, or it is killed.
     ("failover", "postgres"): ["switch", "crash"],
-    # What happens to the gateway in whose place another one starts.
-    ("replace", "gateway"): ["pause", "cut", "kill"],
+    # What happens to the gateway whose agents others take before it comes back.
+    ("replace", "gateway"): ["pause", "pause with its supervisor", "cut"],
     # Of which machine, and by how many seconds.
     ("skew", "clock"): ["gateway +300", "gateway -300", "primary +300", "primary -300", "replica +300", "replica -300"],
 }
 LASTING = {"pause", "cut"}
+# The things of which each gateway has one, and those of which each engine has one.
+OF_GATEWAYS, OF_ENGINES = {"gateway", "machine", "database", "engine", "clock"}, {"dockerd", "containerd", "engine"}
 
 
-def plan(seed, count, *, full, without=(), gateways=1, engines=2):
+def plan(seed, count, *, full, without=(), gateways=3, engines=2):
     """The faults of a run. `full` makes those that last take up to a minute; `without` leaves kinds out."""
     choose = random.Random(seed)
     kinds = [key for key in KINDS if key[0] not in without and "/".join(key) not in without]
@@ -51,21 +61,21 @@ def plan(seed, count, *, full, without=(), gateways=1, engines=2):
 
 
 def fault(choose, key, full, gateways, engines):
-    kind, target = key
     seconds = 0.0
-    if kind in LASTING:
+    if key[0] in LASTING:
         # Around the limits of the program: 3 s (late), 6 s (dead), 7 s (a connection), and in the whole campaign a minute.
         longest = choose.choice([1, 2, 4, 8, 15, 60] if full else [0.5, 1, 2, 4])
         seconds = round(longest * choose.uniform(0.5, 1.0), 2)
-    if kind in ("pause", "cut", "kill") and target in ("gateway", "machine", "database"):
-        target = f"{target} {choose.randrange(gateways)}"
-    elif target in ("dockerd", "containerd", "engine"):
-        target = f"{target} {choose.randrange(engines)}"
+    gateway, engine = choose.randrange(gateways), choose.randrange(engines)
     how = choose.choice(HOWS[key]) if key in HOWS else ""
-    return Fault(round(choose.uniform(0.1, 1.0), 2), kind, target, how, seconds)
+    return Fault(round(choose.uniform(0.1, 1.0), 2), *key, gateway, engine, how, seconds)
 
 
 def say(one):
     """A fault as a line for people."""
-    parts = [one.kind, one.target, one.how, f"for {one.seconds} s" if one.seconds else ""]
-    return " ".join(part for part in parts if part)
+    parts = [one.kind, one.target, one.how]
+    if one.target in OF_ENGINES:
+        parts[1] += f" {one.engine}"
+    if one.target in OF_GATEWAYS:
+        parts[1] += f" of gateway {one.gateway}" if one.target not in ("gateway", "machine") else f" {one.gateway}"
+    return " ".join(part for part in [*parts, f"for {one.seconds} s" if one.seconds else ""] if part)

@@ -1,6 +1,7 @@
 """PostgreSQL with a synchronous replica, as processes that can be killed, stopped, restarted and failed over."""
 
 import os
+import random
 import re
 import secrets
 import shutil
@@ -9,9 +10,11 @@ import subprocess
 import time
 
 from checking import free_port
+from fleet_net import run
 from fleet_processes import gone, kill_tree, pid_in, tell, tree
 
 ROLE = "flock_home"
+RAW = ["iptables", "-w", "-t", "raw"]
 
 
 def programs():
@@ -43,7 +46,9 @@ class Server:
         options = [f"-p {self.port}", f"-c listen_addresses={','.join(self.addresses)}",
                    f"-c unix_socket_directories={self.folder}", "-c max_connections=100",
                    # Processes end here and never the machine, so what the kernel was given is as safe as on a disk.
-                   "-c fsync=off", "-c wal_keep_size=256MB", "-c hot_standby=on", "-c wal_retrieve_retry_interval=200"]
+                   "-c fsync=off", "-c wal_keep_size=256MB", "-c hot_standby=on", "-c wal_retrieve_retry_interval=200",
+                   # A replica that is cut off is given up soon, and comes back as soon as it can.
+                   "-c wal_sender_timeout=5s", "-c wal_receiver_timeout=5s"]
         self.run("pg_ctl", "start", "-D", self.data, "-l", f"{self.data}.log", "-w", "-s", "-o", " ".join(options))
 
     def pid(self):
@@ -94,7 +99,10 @@ class Cluster:
 
     def __init__(self, folder, network, machines, environments):
         self.folder, self.network, self.machines = folder, network, machines
-        addresses = ["127.0.0.1", *(machine.host for machine in machines)]
+        choose = random.SystemRandom()
+        # Only what goes between the two servers has this address, so that it can be lost alone.
+        self.link = f"127.{choose.randrange(64, 250)}.{choose.randrange(250)}.1"
+        addresses = ["127.0.0.1", self.link, *(machine.host for machine in machines)]
         self.primary, self.replica = (Server(folder, name, addresses, environment)
                                       for name, environment in zip(("one", "two"), environments))
         self.password = secrets.token_hex(16)
@@ -120,7 +128,7 @@ class Cluster:
         """Gives the primary a new replica, for which commits wait that ask for it."""
         shutil.rmtree(self.replica.data, ignore_errors=True)
         self.primary.run("pg_basebackup", "-D", self.replica.data, "-R", "--checkpoint=fast", "--no-sync", "-d",
-                         f"host=127.0.0.1 port={self.primary.port} user=flock application_name=replica")
+                         f"host={self.link} port={self.primary.port} user=flock application_name=replica tcp_user_timeout=3000")
         self.replica.set()
         self.replica.start()
         self.primary.set(synchronous_standby_names="replica")
@@ -128,16 +136,17 @@ class Cluster:
 
     def followed(self):
         """Waits until the replica follows the primary: who fails over to one that does not loses all since it did."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while "sync" not in self.primary.ask("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"):
             if time.monotonic() > end:
                 raise RuntimeError("the replica does not follow")
             time.sleep(0.05)
 
     def address(self, machine):
-        """The address of both servers for a machine: whichever takes changes."""
+        """The address of both servers for a machine: whichever takes changes. Every change waits for the replica."""
         places = ",".join(f"{machine.host}:{server.port}" for server in self.servers())
-        return f"postgres://{ROLE}@{places}/postgres?sslmode=disable&target_session_attrs=read-write"
+        return (f"postgres://{ROLE}@{places}/postgres?sslmode=disable"
+                "&target_session_attrs=read-write&options=-c%20synchronous_commit%3Don")
 
     def servers(self):
         return sorted((self.primary, self.replica), key=lambda server: server.name)
@@ -150,7 +159,19 @@ class Cluster:
         self.primary, self.replica = self.replica, self.primary
         self.attach()
 
+    def cut(self, how):
+        """Loses the packets between the servers: those to the primary, those from it, or both."""
+        for side, word in (("-d", "in"), ("-s", "out")):
+            if how in (word, "both"):
+                run(*RAW, "-A", "PREROUTING", "-i", "lo", side, self.link, "-j", "DROP")
+
+    def heal(self):
+        for side in ("-d", "-s"):
+            while run(*RAW, "-D", "PREROUTING", "-i", "lo", side, self.link, "-j", "DROP", may_fail=True):
+                pass
+
     def end(self):
+        self.heal()
         for server in self.servers():
             server.go_on()
             server.kill()

@@ -1,4 +1,4 @@
-"""The fleet: a database with its replica, two engines, and the home on machines that share its files."""
+"""The fleet: a database with its replica, two engines, and a group of gateways, each with a home and a machine of its own."""
 
 import json
 import os
@@ -6,17 +6,23 @@ import struct
 import subprocess
 import threading
 
-from checking import FLOCK, HOME, check, free_port, run
+from checking import check, run, until
 from fleet_clients import AGENTS, ANSWERED, SILENT
 from fleet_engine import Engine
-from fleet_gateway import Gateway, configuration
+from fleet_gateway import Gateway
 from fleet_net import Machine, free_subnet
 from fleet_postgres import Cluster
 from fleet_trace import sql
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+GATEWAYS, ENGINES = 3, 2
 # These are on the second engine, because only it has the label.
-FAR = ["bob", "dan"]
+FAR = AGENTS[1::2]
+# What a command leaves in the workspace: its word, how long the machine has been running, and the home of the sandbox, by its
+# volume.
+MARK = r"""read up rest </proc/uptime
+home=$(sed -n 's,.*/volumes/flock-nix-*\([0-9a-f]*\)/_data .*,\1,p' /proc/self/mountinfo | head -n 1)
+printf '%s %s %s\n' '{{last_message}}' "$up" "$home" >>done.txt && printf 'marked:%s' '{{last_message}}'"""
 
 
 class Clock:
@@ -37,30 +43,21 @@ class Clock:
 
 
 class Fleet:
-    def __init__(self, work, together):
-        self.work, self.together = work, together
+    def __init__(self, work):
+        self.work = work
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", f"{work}/clock.so", f"{HERE}/fleet_clock.c"], check=True)
         network = free_subnet()
-        # One gateway has a machine more, on which another takes its place.
-        count = max(2, together)
-        self.machines = [Machine(network, number) for number in range(count)]
-        self.clocks = {name: Clock(work, name) for name in ["one", "two", *map(str, range(count))]}
+        self.machines = [Machine(network, number) for number in range(GATEWAYS)]
+        self.clocks = {name: Clock(work, name) for name in ["one", "two", *map(str, range(GATEWAYS))]}
         self.cluster = Cluster(f"{work}/postgres", network, self.machines,
                                [self.clocks[name].environment() for name in ("one", "two")])
-        self.engines = [Engine(work, number) for number in range(2)]
-        self.gateways = [Gateway(number, machine, {"DOCKER_HOST": f"unix://{self.engines[0].socket}",
-                                                   **self.clocks[str(number)].environment()})
+        self.engines = [Engine(work, number) for number in range(ENGINES)]
+        self.gateways = [Gateway(work, number, machine, self.clocks[str(number)].environment())
                          for number, machine in enumerate(self.machines)]
-        self.active = self.gateways[0]
-        self.port, self.token = free_port(), None
 
-    @property
-    def spare(self):
-        return next(gateway for gateway in self.gateways if gateway is not self.active)
-
-    def must(self, name, *arguments, limit=300):
-        code, out, err = self.active.flock(*arguments, limit=limit)
-        if not check(name, code == 0, (code, out[-1500:], err[-1500:])):
+    def must(self, gateway, name, *arguments, limit=300):
+        code, out, err = gateway.flock(*arguments, limit=limit)
+        if not check(f"gateway {gateway.number}: {name}", code == 0, (code, out[-1500:], err[-1500:])):
             raise RuntimeError(f"{name}: {err.strip()}")
         return out
 
@@ -68,10 +65,18 @@ class Fleet:
         for machine in self.machines:
             machine.make()
         beside(self.cluster.make, self.make_engines)
-        self.make_home()
+        for gateway in self.gateways:
+            gateway.make(self.engines)
+        self.make_first()
+        beside(*(lambda gateway=gateway: self.join(gateway) for gateway in self.gateways[1:]))
+        # The trace has all gateways from their beginning.
+        self.cluster.primary.ask(sql())
+        beside(*(lambda gateway=gateway: self.start(gateway) for gateway in self.gateways))
+        divided = f"SELECT count(DISTINCT epoch) = {GATEWAYS} AND count(*) >= {len(AGENTS)} FROM flock.lease WHERE kind = 'agent'"
+        check("each gateway has some of the agents", until(60, lambda: self.cluster.primary.ask(divided).strip() == "t"))
 
     def make_engines(self):
-        """Both engines, with the images of the machine's own if it has them; else the home makes them anew."""
+        """Both engines, with the images of the machine's own if it has them; else the homes make them anew."""
         listed = run("docker", "images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")[1].split("\n")
         newest = {}
         for line in listed:
@@ -92,49 +97,57 @@ class Fleet:
         if newest:
             os.remove(archive)
 
-    def make_home(self):
-        self.must("init", "init", "--yes", "--model", "script/demo", "--port", str(self.port), limit=900)
-        with open(f"{HOME}/store.json", "w") as file:
-            # The first machine's line; another one has the same servers at the other end of its own.
-            json.dump({"postgres": self.cluster.address(self.machines[0])}, file)
-        with os.fdopen(os.open(f"{HOME}/secrets/postgres", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-            file.write(self.cluster.password)
-        os.makedirs(f"{HOME}/scripts", exist_ok=True)
-        mark = "printf '%s\\n' '{{last_message}}' >> done.txt && printf 'marked:%s' '{{last_message}}'"
+    def make_first(self):
+        """The home that the team is made in, and that invites the others."""
+        first = self.gateways[0]
+        self.must(first, "init", "init", "--yes", "--model", "script/demo", "--port", str(first.port), limit=900)
+        with open(f"{first.home}/store.json", "w") as file:
+            json.dump({"postgres": self.cluster.address(first.machine)}, file)
+        first.write_secret("postgres", self.cluster.password)
+        self.must(first, "another engine", "engine", "add", "second", f"unix://{first.socket(1)}", "--labels", "far", limit=600)
+        os.makedirs(f"{first.home}/scripts", exist_ok=True)
         replies = [
-            {"when": "command ", "steps": [{"calls": [{"name": "exec", "arguments": {"command": mark}}]},
+            {"when": "command ", "steps": [{"calls": [{"name": "exec", "arguments": {"command": MARK}}]},
                                            {"say": "{{last_result}}"}]},
             {"when": "errand ", "steps": [{"say": "errand done", "delay_ms": 40}]},
             {"when": "ask ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 30}]},
+            {"when": "linger ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 1500}]},
             {"when": "note ", "steps": [{"say": "", "delay_ms": 60}]},
             {"steps": [{"say": ""}]},
         ]
-        self.must("another engine", "engine", "add", "second", f"unix://{self.engines[1].socket}", "--labels", "far", limit=600)
         for agent in AGENTS:
-            with open(f"{HOME}/scripts/{agent}", "w") as file:
+            with open(f"{first.home}/scripts/{agent}", "w") as file:
                 json.dump({"replies": replies}, file)
             labels = ["--labels", "far"] if agent in FAR else []
-            self.must(f"add {agent}", "add", agent, "--model", f"script/{agent}", *labels)
+            self.must(first, f"add {agent}", "add", agent, "--no-container", "--model", f"script/{agent}", *labels)
         members = [word for agent in AGENTS for word in ("--member", agent)]
-        self.must(f"channel {SILENT}", "channel", "create", SILENT, "--topic", "fleet", *members)
+        self.must(first, f"channel {SILENT}", "channel", "create", SILENT, "--topic", "fleet", *members)
         for channel, agent in ANSWERED.items():
-            self.must(f"channel {channel}", "channel", "create", channel, "--topic", "fleet", "--member", agent)
-        for gateway in self.gateways:
-            gateway.make()
-        self.token = configuration()["gateway"]["auth"]["token"]
-        self.must("start", "start")
-        self.cluster.primary.ask(sql())
+            self.must(first, f"channel {channel}", "channel", "create", channel, "--topic", "fleet", "--member", agent)
+        self.must(first, "invite", "gateway", "invite")
+        first.read_token()
 
-    def where(self):
-        """Where clients find a gateway."""
-        return self.active.machine, self.port, self.token
+    def join(self, gateway):
+        """A home whose gateway shares the first one's database and files."""
+        init = ["init", "--yes", "--model", "script/demo", "--port", str(gateway.port)]
+        self.must(gateway, "init", *init, "--no-images")
+        gateway.write_secret("postgres", self.cluster.password)
+        address, files = self.cluster.address(gateway.machine), self.gateways[0].home
+        self.must(gateway, "join", "gateway", "join", address, "--files", files)
+        # Each home has images of its own, in each engine.
+        self.must(gateway, "images", "init", "--yes", limit=900)
+        gateway.read_token()
+
+    def start(self, gateway):
+        if not check(f"gateway {gateway.number} starts", gateway.start()):
+            raise RuntimeError(f"gateway {gateway.number} does not start")
 
     def heal(self):
         """Ends all faults that last."""
-        for machine in self.machines:
-            machine.heal()
+        self.cluster.heal()
+        for gateway in self.gateways:
+            gateway.heal()
         for engine in self.engines:
-            engine.heal()
             engine.go_on()
         for server in self.cluster.servers():
             server.go_on()
@@ -142,11 +155,16 @@ class Fleet:
             clock.set(0)
 
     def end(self):
-        for thing in (*self.gateways, *self.engines, self.cluster, *self.machines):
+        def attempt(work):
             try:
-                thing.remove() if isinstance(thing, Machine) else thing.end()
+                work()
             except Exception as error:  # what is left must be cleared away too
                 print(f"while clearing away: {type(error).__name__}: {error}")
+
+        beside(*(lambda gateway=gateway: attempt(gateway.end) for gateway in self.gateways))
+        beside(*(lambda engine=engine: attempt(engine.end) for engine in self.engines), lambda: attempt(self.cluster.end))
+        for machine in self.machines:
+            attempt(machine.remove)
 
 
 def beside(*works):
@@ -166,8 +184,3 @@ def beside(*works):
         thread.join()
     if failures:
         raise failures[0]
-
-
-def can_be_together():
-    """Whether this flock can have several gateways on one database at once."""
-    return run(FLOCK, "gateway", "invite", "--help")[0] == 0
