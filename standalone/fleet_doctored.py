@@ -4,7 +4,7 @@ import copy
 import hashlib
 import struct
 
-from fleet_checker import RULES, WORD, agent_of, by_people, judge
+from fleet_checker import RULES, TAKEN_OVER, WORD, agent_of, by_people, judge, takeovers
 
 
 def made_up():
@@ -279,8 +279,8 @@ def third_gateway(facts):
 
 
 def old_number(facts):
-    row = next(row for row in facts["trace"] if row["subject"] == "gateway" and row["change"] == "INSERT")
-    row["after"]["epoch"] = 1
+    rows = [row for row in facts["trace"] if row["subject"] == "gateway" and row["change"] in ("START", "INSERT")]
+    rows[-1]["after"]["epoch"] = rows[0]["after"]["epoch"]
     return "one owner at any time"
 
 
@@ -345,8 +345,7 @@ def begun_by_two(facts):
 
 def take_over_late(facts):
     """Others take a minute to go on with what a gateway had that is gone."""
-    away = next(away for away in facts["away"] if any(
-        row["subject"] == "lease" and row["after"]["epoch"] == away["epoch"] and row["up"] <= away["at"] for row in facts["trace"]))
+    away = next(away for away, found in takeovers(facts) if found and all(found.values()) and max(found.values()) < TAKEN_OVER)
     for row in facts["trace"]:
         row["up"] += 60.0 if row["up"] > away["at"] else 0.0
     away["until"] += 60.0
