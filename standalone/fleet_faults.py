@@ -10,6 +10,8 @@ from fleet_plan import say
 
 # After a fault, each gateway has to take a message again within this time, in seconds.
 RECOVERY = 90
+# The time after which a person looks at a gateway that is not there, in seconds.
+LATE = 8
 # The time for which a gateway stays away at most until others have taken over all that it had, in seconds.
 AWAY = 30
 # The agents of the gateway with an address, and those that nobody has.
@@ -43,13 +45,16 @@ class Faults:
 
     def recovered(self):
         """The seconds until each gateway serves a client, or `None` if that takes too long."""
-        begun, waiting = time.monotonic(), list(self.fleet.gateways)
+        begun, waiting, looked = time.monotonic(), list(self.fleet.gateways), 0.0
         while time.monotonic() - begun < RECOVERY:
             waiting = [gateway for gateway in waiting if not self.serves(gateway)]
+            waited = time.monotonic() - begun
             if not waiting:
-                return round(time.monotonic() - begun, 2)
+                return round(waited, 2)
             for gateway in waiting:
-                if gateway.pid_of("supervisor") is None:
+                # Without a supervisor, nobody starts it; and one that crashed five times within two minutes waits for a person.
+                if gateway.pid_of("supervisor") is None or (gateway.pid_of("gateway") is None and waited - looked > LATE):
+                    looked = waited
                     gateway.start(limit=30)
             time.sleep(0.1)
         return None
