@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import hashlib
 import json
 import os
 import random
@@ -75,25 +76,24 @@ def works_again(fleet, history):
         check(f"{agent} works again", until(60, ran), seen)
 
 
-class Stalls(threading.Thread):
-    """Notes when this machine was so busy that a thread that only sleeps came late."""
+class Pace(threading.Thread):
+    """Notes now and then how long this machine takes for the same piece of work, which tells how busy it is with other things."""
 
     def __init__(self, history):
         super().__init__(daemon=True)
         self.history, self.ended = history, threading.Event()
 
     def run(self):
-        before = up()
-        while not self.ended.wait(0.05):
-            now = up()
-            if now - before > 0.25:
-                self.history.add(what="stall", at=now, late=now - before - 0.05)
-            before = now
+        text = bytes(8 << 20)
+        while not self.ended.wait(1.0):
+            begun = up()
+            hashlib.sha256(text)
+            self.history.add(what="pace", at=begun, seconds=up() - begun)
 
 
 def campaign(fleet, history, wanted):
-    faults, stalls = Faults(fleet, history), Stalls(history)
-    stalls.start()
+    faults, pace = Faults(fleet, history), Pace(history)
+    pace.start()
     clients = [Client(number, fleet.gateways, history, wanted.seed) for number in range(wanted.people)]
     for client in clients:
         client.start()
@@ -114,7 +114,7 @@ def campaign(fleet, history, wanted):
         client.ended.set()
     for client in clients:
         client.join(120)
-    stalls.ended.set()
+    pace.ended.set()
     check("everybody who used the fleet came to an end", not any(client.is_alive() for client in clients))
     check("after each fault every gateway served again", not late, late)
     print("      the longest until every gateway served again, in seconds: "
@@ -144,7 +144,8 @@ def say_what_happened(facts):
     if moved:
         print(f"      gateways that others replaced: {len(moved)}; their work went on within {max(moved):.1f} s at most, "
               f"{sorted(moved)[len(moved) // 2]:.1f} s in the median")
-    print(f"      the machine itself stood still for {sum(late for _, late in facts['stalls']):.1f} s; "
+    paces = [seconds for _, seconds in facts["paces"]]
+    print(f"      the machine was {sum(paces) / len(paces) / min(paces):.1f} times as slow as at its best; "
           f"questions without an answer: {len(unanswered(facts))}")
 
 

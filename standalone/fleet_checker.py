@@ -10,8 +10,8 @@ import re
 import struct
 
 WORD = re.compile(r"w\d+x\d+x[0-9a-f]{8}")
-# The time within which others go on with the work of a gateway that is gone, in seconds.
-TAKEN_OVER = 10.0
+# The time within which others go on with the work of a gateway that is gone, and that until it counts as dead, in seconds.
+TAKEN_OVER, SILENT_FOR = 10.0, 6.0
 # How far apart two readings of the time can be that happened in this order: the kernel tells it in hundredths of a second.
 TICK = 0.02
 
@@ -275,46 +275,67 @@ def one_runner(facts):
 
 
 def takeovers(facts):
-    """The gateways that were away, each with the seconds until each of its agents had another owner, and until each of its turns
-    went on: another gateway noted that it was interrupted, and of a channel it begins the next turn of the session."""
+    """The gateways that were away, each with the seconds until each of its agents had another owner, until another gateway noted
+    how each of its turns ended, and until a conversation that broke off went on. One that broke off twice in a row does not."""
+    broken = broken_sessions(facts["trace"])
     for away in facts["away"]:
-        agents, turns, seconds = set(), {}, {}
+        agents, turns, wanted, seconds = set(), {}, set(), {}
         for row in facts["trace"]:
-            after = row["after"]
+            after, since = row["after"], row["up"] - away["at"]
             if row["subject"] == "lease" and row["change"] != "DELETE" and after["kind"] == "agent":
-                if row["up"] <= away["at"]:
+                if since <= 0:
                     (agents.add if after["epoch"] == away["epoch"] else agents.discard)(after["subject"])
                 elif after["epoch"] not in (None, away["epoch"]) and after["subject"] in agents:
-                    seconds.setdefault(f"agent {after['subject']}", row["up"] - away["at"])
-            if row["subject"] == "turn" and row["change"] != "DELETE":
-                if row["up"] <= away["at"]:
-                    if after["state"] == "running" and row["epoch"] == away["epoch"]:
-                        turns[after["id"]] = after["session"]
-                    else:
-                        turns.pop(after["id"], None)
-                elif row["epoch"] == away["epoch"]:
-                    # It ended after all, in the moment in which its gateway went.
-                    turns.pop(after["id"], None)
-                elif after["id"] in turns:
-                    seconds.setdefault(f"turn {after['id']}", row["up"] - away["at"])
-                elif row["change"] == "INSERT" and after["session"] in turns.values():
-                    seconds.setdefault(f"session {after['session']}", row["up"] - away["at"])
-        wanted = {f"agent {agent}" for agent in agents} | {f"turn {turn}" for turn in turns}
-        # A request of a client ends with its gateway; a conversation goes on.
-        wanted |= {f"session {session}" for session in turns.values() if ":channel:" in session}
+                    seconds.setdefault(f"agent {after['subject']}", since)
+            if row["subject"] != "turn" or row["change"] == "DELETE":
+                continue
+            turn, session = after["id"], after["session"]
+            if since <= 0 and after["state"] == "running" and row["epoch"] == away["epoch"]:
+                turns[turn] = session
+            elif since <= 0 or row["epoch"] == away["epoch"]:
+                # It ended before, or in the moment in which its gateway went.
+                turns.pop(turn, None)
+            elif row["change"] == "INSERT":
+                seconds.setdefault(f"session {session}", since)
+            elif turn in turns:
+                seconds.setdefault(f"turn {turn}", since)
+                if after["state"] == "interrupted" and ":channel:" in session and turn not in broken:
+                    wanted.add(f"session {session}")
+        wanted |= {f"agent {agent}" for agent in agents} | {f"turn {turn}" for turn in turns}
         yield away, {name: seconds.get(name) for name in wanted}
+
+
+def broken_sessions(trace):
+    """The turns before which another turn of the same session was interrupted."""
+    ended, found = {}, set()
+    for row in trace:
+        if row["subject"] == "turn" and row["change"] != "DELETE":
+            session = row["after"]["session"]
+            if row["change"] == "INSERT" and ended.get(session) == "interrupted":
+                found.add(row["after"]["id"])
+            if row["after"]["state"] != "running":
+                ended[session] = row["after"]["state"]
+    return found
+
+
+def allowed(facts, away):
+    """The seconds in which what a gateway had has to go on: ten on a machine that has nothing else to do. Six of them are the time
+    until it counts as dead; the rest is work, which takes longer while the machine is busy with something else."""
+    paces = [pace for _, pace in facts["paces"]]
+    then = [pace for at, pace in facts["paces"] if away["at"] <= at <= away["until"] + 1.0]
+    slower = max(1.0, sum(then) / len(then) / min(paces)) if then else 1.0
+    return SILENT_FOR + (TAKEN_OVER - SILENT_FOR) * slower
 
 
 def goes_on(facts):
     """What a gateway had that was gone goes on at another one within ten seconds."""
     for away, found in takeovers(facts):
-        # What this machine itself stood still is not the fleet's.
-        late = sum(late for at, late in facts["stalls"] if away["at"] <= at <= away["until"])
+        most = allowed(facts, away)
         for name, seconds in found.items():
-            if seconds is None and away["until"] - away["at"] < TAKEN_OVER + late:
+            if seconds is None and away["until"] - away["at"] < most:
                 continue
-            if seconds is None or seconds > TAKEN_OVER + late:
-                yield f"{name} of gateway {away['epoch']} went on after {seconds} s (the machine stood still for {late} s)"
+            if seconds is None or seconds > most:
+                yield f"{name} of gateway {away['epoch']} went on after {seconds} s, and had {most:.1f} s"
 
 
 def audit(facts):

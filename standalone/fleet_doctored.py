@@ -60,7 +60,7 @@ def made_up():
         audit.append({**row, "hash": previous})
     shown = {word: 1 for word in words[:3]}
     marks = [(word, "3", "aa") for word in words[4:6]]
-    return {"ops": ops, "away": [{"epoch": 1, "at": 5.0, "until": 20.0}], "stalls": [], "messages": messages, "tasks": [{"id": "t1", "state": "completed", "request": words[6]}],
+    return {"ops": ops, "away": [{"epoch": 1, "at": 5.0, "until": 20.0}], "paces": [(0.0, 0.01), (6.0, 0.01)], "messages": messages, "tasks": [{"id": "t1", "state": "completed", "request": words[6]}],
             "trace": trace, "audit": audit, "audit_base": None, "marks": {"ada": marks, "bob": []},
             "shown": {"ada": {**shown, words[3]: 1}, "bob": shown}, "members": {"all-hands": ["ada", "bob"], "desk-ada": ["ada"]},
             "answering": {"desk-ada": ["ada"]},
@@ -346,6 +346,7 @@ def begun_by_two(facts):
 def take_over_late(facts):
     """Others take a minute to go on with what a gateway had that is gone."""
     away = next(away for away, found in takeovers(facts) if found and all(found.values()) and max(found.values()) < TAKEN_OVER)
+    facts["paces"] = []
     for row in facts["trace"]:
         row["up"] += 60.0 if row["up"] > away["at"] else 0.0
     away["until"] += 60.0
@@ -396,12 +397,12 @@ def self_test():
     """What is wrong with the judge, by the history that was made up."""
     facts = made_up()
     wrong = [f"{name}: {found}" for name, found in judge(facts).items() if found]
-    # A machine that stood still itself is no fault of the fleet.
+    # A machine that is busy with something else is no fault of the fleet.
     late = copy.deepcopy(facts)
     take_over_late(late)
-    late["stalls"] = [(6.0, 60.0)]
+    late["paces"] = [(0.0, 0.01), (6.0, 0.2)]
     if judge(late)["the work of a gateway that is gone goes on"]:
-        wrong.append("a machine that stood still is taken for a gateway that did not go on")
+        wrong.append("a machine that is busy is taken for a gateway that did not go on")
     never = copy.deepcopy(facts)
     never["trace"] = [row for row in never["trace"] if row["up"] < 12]
     if not judge(never)["the work of a gateway that is gone goes on"]:

@@ -34,7 +34,7 @@ def gather(server, fleet, history):
         lines = [json.loads(line) for line in file]
     facts["ops"] = [line for line in lines if "word" in line]
     facts["away"] = [line for line in lines if line["what"] == "away"]
-    facts["stalls"] = [(line["at"], line["late"]) for line in lines if line["what"] == "stall"]
+    facts["paces"] = [(line["at"], line["seconds"]) for line in lines if line["what"] == "pace"]
     # All have the files of the first one.
     home = fleet.gateways[0].home
     facts["marks"] = {agent: marks(f"{home}/workspaces/{agent}/done.txt") for agent in AGENTS}

@@ -20,6 +20,10 @@ LEFT = """SELECT lease.subject FROM flock.lease LEFT JOIN flock.gateway USING (e
 # The turns that the gateway of an address runs, by its agents.
 RUNNING = """SELECT turn.id FROM flock.turn JOIN flock.lease ON lease.kind = 'agent' AND lease.subject = split_part(session, ':', 2)
     JOIN flock.gateway USING (epoch) WHERE gateway.address = '127.0.0.1:{port}' AND turn.state = 'running'"""
+# The turns of a run that nobody has ended yet, and the conversations that are to go on.
+UNDER_WAY = """SELECT id FROM flock.turn WHERE state = 'running' AND id IN (SELECT after->>'id' FROM fleet.trace
+        WHERE subject = 'turn' AND change = 'INSERT' AND epoch = {epoch})
+    UNION ALL SELECT id FROM flock.inbox WHERE kind = 'resume' AND turn IS NULL"""
 EPOCH = "SELECT epoch FROM flock.gateway WHERE address = '127.0.0.1:{port}' AND ended_at IS NULL"
 
 
@@ -76,10 +80,10 @@ class Faults:
     def last(self, fault):
         time.sleep(fault.seconds)
 
-    def ask(self, query, gateway):
-        """The rows of a query about a gateway; `None` if the database does not answer."""
+    def ask(self, query, **what):
+        """The rows of a query; `None` if the database does not answer."""
         try:
-            return rows(self.fleet.cluster.primary, query.format(port=gateway.port))
+            return rows(self.fleet.cluster.primary, query.format(**what))
         except (RuntimeError, OSError):
             return None
 
@@ -88,14 +92,16 @@ class Faults:
     def away(self, gateway, leave, come_back):
         """Has a gateway leave in the middle of its work, and come back once others have all that it had."""
         self.busy(gateway)
-        epochs = [row["epoch"] for row in self.ask(EPOCH, gateway) or []]
+        epochs = [row["epoch"] for row in self.ask(EPOCH, port=gateway.port) or []]
         at = up()
         leave()
         end = time.monotonic() + AWAY
-        while self.ask(LEFT, gateway) != [] and time.monotonic() < end:
+        while self.ask(LEFT, port=gateway.port) != [] and time.monotonic() < end:
             time.sleep(0.1)
-        # What was taken over goes on a moment later.
-        time.sleep(2)
+        while any(self.ask(UNDER_WAY, epoch=epoch) != [] for epoch in epochs) and time.monotonic() < end:
+            time.sleep(0.1)
+        # A conversation goes on a moment after it was taken.
+        time.sleep(0.5)
         for epoch in epochs:
             self.history.add(what="away", epoch=epoch, at=at, until=up())
         come_back()
@@ -113,7 +119,7 @@ class Faults:
         thread.start()
         thread.join()
         end = time.monotonic() + 3
-        while not self.ask(RUNNING, gateway) and time.monotonic() < end:
+        while not self.ask(RUNNING, port=gateway.port) and time.monotonic() < end:
             time.sleep(0.05)
 
     # What ends.
