@@ -21,9 +21,12 @@ pub(in crate::store) const DEFAULT_SECRET: &str = "postgres";
 /// The longest time that a statement may take on the server. It is for statements that hang: none of flock's own takes
 /// nearly as long.
 const STATEMENT_TIMEOUT: Duration = Duration::from_mins(1);
-/// The time after which the server ends a transaction whose gateway does nothing. It would hold the lock of all changes
-/// for ever if the gateway's machine froze.
+/// The time after which the server ends a transaction whose client does nothing.
 const IDLE_TRANSACTION_TIMEOUT: Duration = Duration::from_mins(1);
+/// The same for changes. They hold the lock of all changes: if a process is paused in the middle of one, or cut off, all gateways
+/// wait for it, and can't even say that they live. With the time between two signs of life, this has to stay within
+/// [`LATE_MS`](crate::store::gateway::LATE_MS), or the others count as late themselves and replace nobody.
+const IDLE_CHANGE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time beyond the server's own limit after which an answer is not waited for any more.
 const ANSWER_MARGIN: Duration = Duration::from_secs(10);
 /// The time in which a new connection has to be ready. Each address of each host may take the timeout of a connection.
@@ -116,6 +119,8 @@ impl Server {
             None => return Err(PostgresError::NoAnswer(CONNECT_LIMIT)),
         };
         let statement_timeout = if purpose == Purpose::Migrate { Duration::ZERO } else { STATEMENT_TIMEOUT };
+        let idle_timeout =
+            if purpose == Purpose::Write { IDLE_CHANGE_TIMEOUT } else { IDLE_TRANSACTION_TIMEOUT };
         let limit = if purpose == Purpose::Migrate { LONG_LIMIT } else { STATEMENT_TIMEOUT + ANSWER_MARGIN };
         let session = Session::new(client, Arc::clone(self), limit);
         session
@@ -125,7 +130,7 @@ impl Server {
              SET synchronous_commit = {}; SET standard_conforming_strings = on; SET jit = off",
             quoted(&self.settings.schema),
             statement_timeout.as_millis(),
-            IDLE_TRANSACTION_TIMEOUT.as_millis(),
+            idle_timeout.as_millis(),
             if purpose == Purpose::Read { "on" } else { "off" },
             self.settings.commit_wait.of_changes(),
         ))

@@ -48,9 +48,9 @@ impl Place {
         store
     }
 
-    /// Returns a connection of its own.
+    /// Returns a connection of its own, on which a change may take as long as the test needs.
     fn session(&self) -> Session {
-        schemas::connect(&self.server, &self.schema, Purpose::Write)
+        schemas::connect(&self.server, &self.schema, Purpose::Migrate)
     }
 
     /// Returns another home that uses the same schema, through another address if one is given.
@@ -370,6 +370,20 @@ async fn a_change_waits_for_other_gateways_and_is_refused_when_it_is_overdue() {
     let waiting = submit(2, Instant::now());
     drop(held);
     waiting.await.unwrap().unwrap();
+    assert_eq!(rows(&place.session()), [2]);
+}
+
+#[tokio::test]
+async fn a_process_that_stands_still_in_a_change_holds_up_no_other() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let paused = schemas::connect(&place.server, &place.schema, Purpose::Write);
+    let held = LockedTransaction::begin(&paused, lock_deadline()).unwrap();
+    Connection::postgres(&paused).execute("INSERT INTO probe (id) VALUES (1)", ()).unwrap();
+    // The server ends the change long before this one stops to wait for the lock.
+    write(&store, 2).await.unwrap();
+    let error = held.commit().unwrap_err();
+    assert_eq!(error.cause(), Cause::Unreachable, "{error:?}");
     assert_eq!(rows(&place.session()), [2]);
 }
 
