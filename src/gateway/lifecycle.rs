@@ -535,6 +535,8 @@ async fn recover_and_run(
     rings: mpsc::UnboundedReceiver<scheduler::SchedulerEvent>,
 ) {
     let engine = &gateway.engine;
+    // A fault from now on may leave something of this undone.
+    let faults = gateway.swarm.store().faults();
     // What is lost here is made again before anything reads it.
     transcript_copies::bring_back_lost(&gateway).await;
     // In a group, other gateways may be at work on what is under way. The team takes it up with the leases of the agents.
@@ -545,6 +547,7 @@ async fn recover_and_run(
     mcp::clear_secrets(gateway.home());
     if let Err(error) = gateway.servers.refresh().await {
         tracing::error!(error = chain(&error), "failed to read the grants of MCP servers");
+        tokio::spawn(refresh_servers(gateway.clone()));
     }
     if !gateway.swarm.ownership().is_shared() {
         // Interrupted rewinds are completed before a turn can see files of two moments.
@@ -552,7 +555,20 @@ async fn recover_and_run(
     }
     gateway.driver.recovered();
     let together = gateway.config().max_turns;
-    team.run(rings, scheduler::Settings { together, ..scheduler::Settings::default() }).await;
+    team.run(rings, scheduler::Settings { together, ..scheduler::Settings::default() }, faults).await;
+}
+
+/// Time after which the grants of MCP servers are read once more.
+const REFRESH_RETRY: Duration = Duration::from_secs(2);
+
+/// Reads the grants of MCP servers until that succeeds. Without them, agents would lack the tools until the next change of the
+/// configuration.
+async fn refresh_servers(gateway: Arc<Gateway>) {
+    while gateway.stop.run_until_cancelled(tokio::time::sleep(REFRESH_RETRY)).await.is_some() {
+        if gateway.servers.refresh().await.is_ok() {
+            return;
+        }
+    }
 }
 
 /// Marks the turns and settles the model calls that an earlier run left unfinished.

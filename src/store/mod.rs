@@ -107,6 +107,7 @@ pub use gateway::{
     Beat, Epoch, Judging, LATE_MS as GATEWAY_LATE_MS, LIFETIME_MS as GATEWAY_LIFETIME_MS, LivingGateway,
 };
 pub use gateway_group::{GatewayGroup, SharedConfig};
+pub(crate) use health::FaultSubscription;
 #[cfg(test)]
 pub(crate) use hook::MOST_DELIVERIES;
 pub use hook::{DeliveryOutcome, Hook, HookDelivery, HookKind, HookState, NewDelivery, NewHook};

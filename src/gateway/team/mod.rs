@@ -25,7 +25,7 @@ use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey, TurnId};
-use crate::store::{LeaseSubject, NoticeKind};
+use crate::store::{FaultSubscription, LeaseSubject, NoticeKind};
 use crate::swarm::Swarm;
 use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings};
 use crate::sync::lock;
@@ -96,11 +96,13 @@ impl Team {
         lock(&self.held).clone()
     }
 
-    /// Takes up what an earlier run left unfinished, then works until the gateway stops.
+    /// Takes up what an earlier run left unfinished, then works until the gateway stops. `faults` are those of the storage since
+    /// the start began: what failed because of one is done as soon as the storage can be used.
     pub(crate) async fn run(
         self: Arc<Self>,
         mut events: mpsc::UnboundedReceiver<SchedulerEvent>,
         settings: Settings,
+        faults: FaultSubscription,
     ) {
         let mut scheduler = Scheduler::new(settings);
         let mut known = None;
@@ -108,7 +110,7 @@ impl Team {
         // One of several gateways takes up the work of an agent when it gets its lease.
         let is_settled = self.swarm.ownership().is_shared() || self.take_up_everything().await;
         // The watchdog looks soon if not everything could be settled here.
-        tokio::spawn(watchdog::watch(Arc::clone(&self), !is_settled));
+        tokio::spawn(watchdog::watch(Arc::clone(&self), faults, !is_settled));
         tokio::spawn(takeover::run(Arc::clone(&self)));
         let mut mark = None;
         effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);

@@ -13,7 +13,7 @@ use crate::agent::TurnError;
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, TurnId};
-use crate::store::{Level, Store, StoreError};
+use crate::store::{FaultSubscription, Level, Store, StoreError};
 use crate::swarm::{Actor, SwarmError};
 
 /// Interval between two looks while nothing fails.
@@ -35,10 +35,10 @@ pub(super) enum SettleError {
     Swarm(#[from] SwarmError),
 }
 
-/// Watches until the gateway stops. `is_behind` is `true` if the start could not settle everything.
-pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
+/// Watches until the gateway stops. `faults` are those since the start began, after which it looks at once. `is_behind` is `true`
+/// if the start could not settle everything for another reason.
+pub(super) async fn watch(team: Arc<Team>, mut faults: FaultSubscription, is_behind: bool) {
     let store = Arc::clone(team.swarm.store());
-    let mut faults = store.faults();
     // Turns that ran when something failed. Only after they have ended does it show if one of their writes failed too.
     let mut concerned = HashSet::new();
     let mut failures = u32::from(is_behind);

@@ -1,12 +1,14 @@
 //! The database that another process holds, and the one that has no room.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::with_limit;
 use crate::support::home::TempHome;
-use crate::team::stage::{Served, add, said, until_said};
+use crate::support::wait_until;
+use crate::team::stage::{LIMIT, Served, add, log_text, said, until_said};
 
 /// A home with a channel and one agent in it, which answers people.
 fn with_channel() -> TempHome {
@@ -98,4 +100,30 @@ fn a_full_database_takes_nothing_by_halves_and_goes_on_when_there_is_room() {
     let _served = Served::start(&home);
     assert!(of_people(&home) == accepted, "and after a restart");
     home.flock(["audit", "--verify"]).ok();
+}
+
+#[test]
+fn what_a_start_can_not_write_is_written_as_soon_as_it_can_be() {
+    let home = TempHome::new().init();
+    add(&home, "coder", &json!([{"steps": [{"say": "late", "delay_ms": 600_000}]}]));
+    let running = || home.database().number("SELECT count(*) FROM turn WHERE state = 'running'");
+    let served = Served::start(&home);
+    let mut client = home.command();
+    let mut client =
+        client.args(["chat", "coder", "hello"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("its turn runs", LIMIT, || (running() == 1).then_some(()).ok_or_else(|| log_text(&home)));
+    served.kill();
+    client.wait().unwrap();
+
+    let holder = home.database().locked();
+    let _served = Served::start(&home);
+    wait_until("the start can't mark the turn", LIMIT, || {
+        let text = log_text(&home);
+        text.contains("failed to mark").then_some(()).ok_or(text)
+    });
+    drop(holder);
+    // Without a fault, the watchdog looks after a minute.
+    wait_until("the turn is marked", Duration::from_secs(30), || {
+        (running() == 0).then_some(()).ok_or_else(|| log_text(&home))
+    });
 }
