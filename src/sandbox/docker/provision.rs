@@ -62,7 +62,18 @@ impl DockerSandbox {
                 }
                 containers::remove(&engine, &id).await?;
             }
-            ExistingContainer::Stopped(id) => return Box::pin(self.start(agent, &spec, plan, id)).await,
+            ExistingContainer::Stopped(id) => {
+                match Box::pin(self.start(agent, &spec, plan.clone(), id.clone())).await {
+                    // An engine that was killed may keep something of the container's last run for which it never starts
+                    // it again.
+                    Err(error) if engine::refusal(&error) == Some(500) => {
+                        let reason = crate::error::chain(&error);
+                        tracing::warn!(%agent, %reason, "the engine can't start its sandbox, which is made anew");
+                    }
+                    answer => return answer,
+                }
+                containers::remove(&engine, &id).await?;
+            }
             ExistingContainer::Nothing => {}
         }
         let id = match create(&spec, &plan).await {
