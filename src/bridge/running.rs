@@ -47,6 +47,14 @@ fn subject(bridge: &str) -> LeaseSubject {
 }
 
 impl Bridges {
+    /// Wakes the bridges if an event of this name may mean that there is something to send. Everything that a bridge sends is
+    /// published: posts, what happens to a channel, answers of tasks, and what happens to a request.
+    pub(crate) fn wake_for(&self, event: &str) {
+        if event.starts_with("channel.") || event.starts_with("approval.") || event == "task.changed" {
+            self.wake();
+        }
+    }
+
     /// Wakes the bridges: there may be something to send.
     pub(crate) fn wake(&self) {
         for running in self.running().values() {

@@ -1,5 +1,6 @@
 //! Blocks of settings that stand by themselves: decisions over bridges, checkpoints, compaction, retention and OpenClaw.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -247,4 +248,14 @@ pub(super) fn openclaw(view: &View<'_>, gateway: &View<'_>) -> Result<OpenClawSe
 /// Reads the port of a gateway's block.
 pub(super) fn port(gateway: &View<'_>) -> Result<Option<u16>, Problem> {
     gateway.get("port")?.within(1..=65535, "a port")
+}
+
+/// Returns the address at which the other gateways of a group reach this one, if they do not run on this machine alone.
+pub(super) fn peer_address(gateway: &View<'_>) -> Result<Option<SocketAddr>, Problem> {
+    // With any address of the machine, the others would not know which one to take.
+    let address = |text: &str| {
+        text.parse::<SocketAddr>().ok().filter(|found| !found.ip().is_unspecified() && found.port() != 0)
+    };
+    let message = "must be an address of this machine with a port, such as \"10.0.0.5:18790\"";
+    gateway.get("peerAddress")?.convert(|value| address(value.as_str()?), message)
 }

@@ -1,6 +1,7 @@
 //! The typed view of the configuration. It holds only what flock uses. The JSON document keeps everything else.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,6 +126,8 @@ pub struct Config {
     pub agents: AgentList,
     /// Port of the native gateway on 127.0.0.1.
     pub port: u16,
+    /// Address at which the other gateways of a group reach this one. `None` for 127.0.0.1, with any port.
+    pub peer_address: Option<SocketAddr>,
     /// The owner's API token.
     pub token: String,
     /// `true` if the native gateway answers `/v1/chat/completions`.

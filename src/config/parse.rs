@@ -117,6 +117,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
     Ok(Config {
         agents: agents.into(),
         port: blocks::port(&own.get("gateway")?)?.unwrap_or(DEFAULT_PORT),
+        peer_address: blocks::peer_address(&own.get("gateway")?)?,
         token: token.required_text()?.to_owned(),
         chat_completions: chat_completions.flag()?.unwrap_or(true),
         responses: responses.flag()?.unwrap_or(true),

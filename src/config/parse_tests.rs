@@ -444,6 +444,28 @@ fn a_copy_in_a_race_gives_up_after_two_minutes_or_the_owners_time() {
 }
 
 #[test]
+fn other_gateways_reach_one_at_an_address_with_a_port() {
+    let with = |address: Value| {
+        let mut document = starter::document(&home(), None, "token", 3779);
+        document["plugins"]["entries"]["flock"]["config"]["gateway"]["peerAddress"] = address;
+        config(&document, &home()).map(|config| config.peer_address.map(|address| address.to_string()))
+    };
+    for right in ["10.0.0.5:18790", "[fd00::5]:18790"] {
+        assert_eq!(with(json!(right)).unwrap().as_deref(), Some(right));
+    }
+    for wrong in [
+        json!("10.0.0.5"),
+        json!("0.0.0.0:18790"),
+        json!("[::]:18790"),
+        json!("db.example:1"),
+        json!("10.0.0.5:0"),
+        json!(1),
+    ] {
+        assert!(with(wrong.clone()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn webhooks_come_from_the_owners_own_addresses_alone() {
     let with = |hooks: Value| {
         let mut document = starter::document(&home(), None, "token", 3779);

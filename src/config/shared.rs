@@ -9,12 +9,13 @@ use serde_json::Value;
 use super::relocate::relocate;
 use crate::home::Home;
 
-/// The settings that each gateway has for itself: the token of its owner, its ports and the folder of its data. Each path is
+/// The settings that each gateway has for itself: the token of its owner, its ports and its address, and the folder of its data. Each path is
 /// a pointer to an object, and a key in it.
-const OWN: [(&str, &str); 4] = [
+const OWN: [(&str, &str); 5] = [
     ("/gateway/auth", "token"),
     ("/gateway", "port"),
     ("/plugins/entries/flock/config/gateway", "port"),
+    ("/plugins/entries/flock/config/gateway", "peerAddress"),
     ("/plugins/entries/flock/config", "dataDir"),
 ];
 
@@ -98,7 +99,9 @@ mod tests {
         let mut theirs = made(&first, "theirs", 4000);
         theirs["later"] = json!({"unknown": [1]});
         let own = starter::document(&second, None, "own", 5000);
+        theirs["plugins"]["entries"]["flock"]["config"]["gateway"]["peerAddress"] = "10.0.0.5:4001".into();
         let text = shared_part(&theirs).to_string();
+        assert!(!text.contains("4001"));
         assert!(!text.contains("theirs") && !text.contains("4000") && !text.contains("/srv/first/data"));
         let adopted = adopted(&serde_json::from_str(&text).unwrap(), &own, first.root(), &second);
         let mut expected = made(&second, "own", 5000);

@@ -65,11 +65,7 @@ impl GatewayAssembly {
         let bridges = Arc::new(Bridges::default());
         let woken = bridges.clone();
         let publish = move |name: &str, data: &_| {
-            // Everything that a bridge sends is published: posts, what happens to a channel, answers of tasks, and what
-            // happens to a request.
-            if name.starts_with("channel.") || name.starts_with("approval.") || name == "task.changed" {
-                woken.wake();
-            }
+            woken.wake_for(name);
             news.publish(name, data);
         };
         let notifier = Notifier::new(ringer, Arc::new(publish));

@@ -47,10 +47,21 @@ pub(crate) const NAMES: [&str; 30] = [
     "gateway.stopping",
 ];
 
+/// The event that tells readers that they may have missed events, and have to look anew.
+pub(crate) const LOST: &str = "reset";
+
+/// Returns `true` for an event that each gateway of a group publishes by itself, so that none takes it from another.
+#[must_use]
+pub(crate) fn is_event_of_each(name: &str) -> bool {
+    matches!(name, "agent.added" | "agent.removed" | "config.changed" | "gateway.stopping")
+}
+
 /// One event, already written in the format of server-sent events.
 #[derive(Debug)]
 pub(crate) struct GatewayEvent {
     number: u64,
+    /// `true` if it happened at this gateway, and not at another one of its group.
+    pub is_own: bool,
     /// The `id`, `event` and `data` lines, and the empty line that ends them.
     pub text: String,
 }
@@ -102,6 +113,20 @@ impl EventBuffer {
 
     /// Adds an event. `name` is one word, and `data` is one JSON object.
     pub fn publish(&self, name: &str, data: &Value) {
+        self.add(name, data, true);
+    }
+
+    /// Adds an event of another gateway of the group.
+    pub(crate) fn publish_of_other(&self, name: &str, data: &Value) {
+        self.add(name, data, false);
+    }
+
+    /// Tells all readers that they may have missed events of other gateways.
+    pub(crate) fn lose(&self) {
+        self.add(LOST, &Value::Object(serde_json::Map::new()), false);
+    }
+
+    fn add(&self, name: &str, data: &Value, is_own: bool) {
         let mut ring = lock(&self.ring);
         ring.last += 1;
         let number = ring.last;
@@ -110,7 +135,7 @@ impl EventBuffer {
         if ring.events.len() == self.capacity {
             ring.events.pop_front();
         }
-        ring.events.push_back(Arc::new(GatewayEvent { number, text }));
+        ring.events.push_back(Arc::new(GatewayEvent { number, is_own, text }));
         drop(ring);
         // The lock of the ring is no longer held, so a later number may be there already.
         self.last.send_if_modified(|last| {
@@ -124,6 +149,12 @@ impl EventBuffer {
     #[must_use]
     pub(crate) fn now(&self) -> u64 {
         lock(&self.ring).last
+    }
+
+    /// Returns the position of a reader that wants all events that are still there.
+    #[must_use]
+    pub(crate) fn start(&self) -> u64 {
+        lock(&self.ring).oldest() - 1
     }
 
     /// Returns the position that a `Last-Event-ID` stands for. Of several ids, with commas between them, it is that of the
@@ -294,6 +325,24 @@ mod tests {
         assert_eq!(events.position(Some("ann"), &events.id_for(Some("ann"), 3)), None, "not there yet");
         let EventRead::Events(list) = events.after(1, 1) else { panic!("lost") };
         assert_eq!(list[0].text_with("x"), "id: x\nevent: n\ndata: {}\n\n");
+    }
+
+    #[test]
+    fn events_of_other_gateways_stand_among_its_own() {
+        let events = EventBuffer::new("b".into(), 3);
+        assert_eq!(events.start(), 0);
+        events.publish("turn.started", &json!({}));
+        events.publish_of_other("turn.ended", &json!({"turn": "x"}));
+        events.lose();
+        let EventRead::Events(list) = events.after(events.start(), 9) else { panic!("lost") };
+        let shown: Vec<_> = list.iter().map(|event| (event.name(), event.is_own)).collect();
+        assert_eq!(shown, [("turn.started", true), ("turn.ended", false), (LOST, false)]);
+        events.publish("turn.started", &json!({}));
+        assert_eq!(events.start(), 1, "the oldest one is gone");
+        for name in NAMES {
+            assert!(name != LOST && name.contains('.'));
+        }
+        assert!(is_event_of_each("config.changed") && !is_event_of_each("turn.started"));
     }
 
     #[test]

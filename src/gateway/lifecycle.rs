@@ -14,6 +14,7 @@ use super::backup;
 use super::bind::{BindError, bind};
 use super::driver::{EventCallback, TurnRunner};
 use super::operation_recovery::{self, OperationRecovery};
+use super::peers::{self, PeersError};
 use super::projects::SandboxChecks;
 use super::projects::train::Train;
 use super::shared_config::{self, SharedConfigError};
@@ -75,6 +76,9 @@ pub enum ServeError {
     /// The gateway is in a group, and what it needs for that is not there.
     #[error(transparent)]
     Group(#[from] SharedConfigError),
+    /// The gateway can't take requests from the others of its group.
+    #[error(transparent)]
+    Peers(#[from] PeersError),
     /// The process can't listen for signals.
     #[error("failed to listen for signals")]
     Signals(#[source] std::io::Error),
@@ -90,6 +94,7 @@ impl ServeError {
             Self::Store(error) => Some(error),
             Self::Operation(error) => Some(error),
             Self::Group(error) => Some(error),
+            Self::Peers(error) => Some(error),
             Self::Signals(_) => None,
         }
     }
@@ -149,6 +154,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let newest = newest.map_err(|error| classify_error(&home, error))?;
     let limits = gateway.limits;
     let server = tokio::spawn(server::serve(listener, middleware.clone(), limits, gateway.stop.clone()));
+    let peer_listener = peers::open(gateway).await?;
+    let peer_server = tokio::spawn(peers::serve(peer_listener, gateway.clone(), middleware.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
     // Until then a push waits for the lock of its repository, so it finds nothing half done.
     let repaired = git.clone();
@@ -171,6 +178,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(sweep_checks(checks));
     let heart = tokio::spawn(heartbeat::run(gateway.clone()));
     tokio::spawn(shared_config::run(gateway.clone()));
+    tokio::spawn(peers::follow_events(gateway.clone()));
     tokio::spawn(recover_and_run(gateway.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
@@ -216,12 +224,16 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     // The sandboxes of MCP servers end below with all others. Here their secrets go.
     gateway.servers.end_all();
     // The server waits for its open connections, and the sandboxes stop at the same time.
-    let (served, (), ()) = tokio::join!(server, stop_sandboxes(sandboxes), exporter.finish(exported));
+    let ((served, peers_served), (), ()) = tokio::join!(
+        async { tokio::join!(server, peer_server) },
+        stop_sandboxes(sandboxes),
+        exporter.finish(exported)
+    );
     // This waits for the rows of the connections that ended with their sandboxes.
     if recorded.await.is_err() {
         tracing::error!("the task that records connections failed");
     }
-    if let Err(error) = served {
+    if let Err(error) = served.and(peers_served) {
         tracing::error!(%error, "the task that serves requests failed");
     }
     if let Err(error) = engine.settle().await {

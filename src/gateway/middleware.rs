@@ -15,7 +15,9 @@ use super::auth::{self, Caller, TurnService};
 use super::body::check_announced;
 use super::connection_slots::ConnectionSlot;
 use super::draining_body::DrainingBody;
+use super::driver::TurnRefused;
 use super::error::ApiError;
+use super::peers::{self, OwnerLogin, Placed, StatedCaller, Statement};
 use super::relay;
 use super::routes::dashboard::DashboardState;
 use super::routes::{
@@ -27,12 +29,35 @@ use super::scope::{self, RequiredAccess};
 use super::sign_in;
 use super::state::Gateway;
 use super::stream_auth::guard_stream;
+use super::turn_error;
 use super::uploads;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::egress::{self, SandboxApi};
 use crate::swarm::attachment::MAX_FILE;
+use crate::swarm::lease::Owner;
 use crate::telemetry::{self, Current, TRACEPARENT, TRACESTATE, TraceContext};
+
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+enum RequestSource<'a> {
+    /// A connection of this machine.
+    Machine,
+    /// The sandbox of this agent.
+    Sandbox(&'a AgentId),
+    /// Another gateway of the group, which passes it on.
+    Gateway,
+}
+
+impl<'a> RequestSource<'a> {
+    /// Returns the agent from whose sandbox the request comes, if it comes from one.
+    const fn inside(self) -> Option<&'a AgentId> {
+        match self {
+            Self::Sandbox(agent) => Some(agent),
+            Self::Machine | Self::Gateway => None,
+        }
+    }
+}
 
 /// The request handler of the gateway: its routes, and the checks in front of them.
 pub struct Middleware {
@@ -119,14 +144,14 @@ impl Middleware {
         Self { gateway, router: api.merge(pages) }
     }
 
-    /// Performs all checks that need only the head of a request. `inside` is the agent from whose sandbox the request
-    /// comes, if it comes from one.
+    /// Performs all checks that need only the head of a request.
     async fn admit(
         &self,
         parts: &mut axum::http::request::Parts,
-        inside: Option<&AgentId>,
+        source: RequestSource<'_>,
     ) -> Result<(), ApiError> {
         let gateway = &self.gateway;
+        let inside = source.inside();
         let turns = TurnService::at(parts.uri.path());
         let is_upload = uploads::is_upload(&parts.method, parts.uri.path());
         let mut limits = gateway.limits;
@@ -144,6 +169,10 @@ impl Middleware {
         }
         // Size and source are checked before the credential, because they cost no look into the database.
         check_announced(&parts.headers, limits.body)?;
+        if let RequestSource::Gateway = source {
+            parts.extensions.insert(limits);
+            return self.admit_passed(parts).await;
+        }
         let port = if inside.is_some() { egress::PROXY_PORT } else { gateway.port };
         let config = gateway.config();
         if hooks::is_delivery(parts.uri.path()) {
@@ -193,6 +222,32 @@ impl Middleware {
         Ok(())
     }
 
+    /// Performs the checks for a request that another gateway passes on. That one has checked where it came from, and who
+    /// asked. What the caller may do is looked up here again.
+    async fn admit_passed(&self, parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
+        let gateway = &self.gateway;
+        let (method, path) = (&parts.method, parts.uri.path());
+        let needed = scope::needed(method, path);
+        if !matches!(needed, RequiredAccess::AnyOf(_) | RequiredAccess::ForAll(_) | RequiredAccess::Owner) {
+            return Err(not_found_at(path));
+        }
+        let statement = Statement::read(&parts.headers).ok_or_else(|| {
+            ApiError::invalid("no_statement", "another gateway did not say whose request it passes on")
+        })?;
+        let caller = statement.caller.resolve(gateway).await?;
+        caller.check_scope(method, path)?;
+        // The sender may know less than this gateway does, and the other way round. Nothing is passed on twice.
+        if gateway.swarm.ownership().of_agent(&statement.agent) != Owner::Here {
+            return Err(turn_error::refusal(TurnRefused::Elsewhere));
+        }
+        parts.headers.remove(peers::HEADER);
+        parts.extensions.insert(caller);
+        if let StatedCaller::Owner { login } = statement.caller {
+            parts.extensions.insert(OwnerLogin(login));
+        }
+        Ok(())
+    }
+
     /// Returns what the work of a request belongs to in traces: the span that its client names, or the turn whose agent
     /// program sends it. A program could name any span, so it is not asked.
     fn trace_of(&self, parts: &axum::http::request::Parts, inside: Option<&AgentId>) -> Option<Current> {
@@ -209,32 +264,58 @@ impl Middleware {
 
     /// Answers a request that came over a connection of the machine.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        self.handle_from(None, request).await
+        self.handle_from(RequestSource::Machine, request).await
     }
 
-    /// Returns the response to a request from this agent's sandbox, or from this machine if `inside` is `None`.
-    async fn handle_from(&self, inside: Option<&AgentId>, request: Request<Incoming>) -> Response<Body> {
+    /// Answers a request of another gateway of the group, which has shown its key.
+    pub(super) async fn answer_gateway(&self, request: Request<Incoming>) -> Response<Body> {
+        match peers::answer(&self.gateway, &request) {
+            Some(response) => response,
+            None => self.handle_from(RequestSource::Gateway, request).await,
+        }
+    }
+
+    /// Has a request answered by its route, or by the gateway that has its agent.
+    async fn answer_admitted(&self, source: RequestSource<'_>, request: Request<Body>) -> Response<Body> {
+        let placed = match source {
+            RequestSource::Gateway => Ok(Placed::Here(request)),
+            RequestSource::Machine | RequestSource::Sandbox(_) => {
+                Box::pin(peers::place(&self.gateway, request)).await
+            }
+        };
+        match placed {
+            Ok(Placed::Here(request)) => match self.router.clone().call(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            },
+            Ok(Placed::Elsewhere(response)) => response,
+            Err(error) => error.into_response(),
+        }
+    }
+
+    /// Returns the response to a request.
+    async fn handle_from(&self, source: RequestSource<'_>, request: Request<Incoming>) -> Response<Body> {
         let id = self.gateway.request_id();
         let (mut parts, body) = request.into_parts();
         let method = parts.method.clone();
         let path = parts.uri.path().to_owned();
         let body = DrainingBody::new(body, &parts.headers);
         let ended = body.ended();
-        let mut response = match self.admit(&mut parts, inside).await {
+        let mut response = match self.admit(&mut parts, source).await {
             Ok(()) => {
                 // The credential is kept beside the request, because a stream has to check it again while it runs.
                 let shown =
                     parts.extensions.get::<Caller>().map(|caller| (caller.clone(), parts.headers.clone()));
-                let current = self.trace_of(&parts, inside);
+                let current = self.trace_of(&parts, source.inside());
                 let request = Request::from_parts(parts, Body::new(body));
-                let handled = self.router.clone().call(request);
-                let response = match telemetry::scoped(current, handled).await {
-                    Ok(response) => response,
-                    Err(never) => match never {},
-                };
+                let handled = self.answer_admitted(source, request);
+                let response = telemetry::scoped(current, handled).await;
                 match shown {
-                    Some((caller, headers)) => guard_stream(response, &self.gateway, headers, caller),
-                    None => response,
+                    // The gateway that the client has reached looks after its credential.
+                    Some((caller, headers)) if !matches!(source, RequestSource::Gateway) => {
+                        guard_stream(response, &self.gateway, headers, caller)
+                    }
+                    _ => response,
                 }
             }
             Err(error) => {
@@ -257,6 +338,9 @@ impl Middleware {
             if let Some(value) = before.headers().get(header::ALLOW) {
                 response.headers_mut().insert(header::ALLOW, value.clone());
             }
+            if matches!(source, RequestSource::Gateway) && error.code == turn_error::ELSEWHERE {
+                response.headers_mut().insert(peers::ELSEWHERE, HeaderValue::from_static("1"));
+            }
         }
         if !ended.is_ended() {
             // The rest of what the client sends is discarded, and no further request is read from this connection.
@@ -271,7 +355,7 @@ impl Middleware {
 
 impl SandboxApi for Middleware {
     fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
-        Box::pin(self.handle_from(Some(agent), request))
+        Box::pin(self.handle_from(RequestSource::Sandbox(agent), request))
     }
 }
 

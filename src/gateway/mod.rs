@@ -44,6 +44,7 @@ pub mod middleware;
 pub(crate) mod openai;
 pub mod openapi;
 mod operation_recovery;
+pub(crate) mod peers;
 pub mod person_access;
 pub mod projects;
 pub mod push;

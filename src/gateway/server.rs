@@ -77,14 +77,8 @@ async fn serve_one(
         request.extensions_mut().insert(slot.clone());
         async move { Ok::<_, Infallible>(middleware.answer(request).await) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .max_header_size(limits.header_bytes)
-        .max_headers(limits.headers)
-        // hyper's buffer must have room for the largest allowed header, and hyper accepts no size below 8 KiB.
-        .max_buf_size(limits.header_bytes.max(8192) * 2)
-        .serve_connection(TokioIo::new(WriteTimeoutStream::new(stream, limits.write_timeout)), service);
+    let stream = TokioIo::new(WriteTimeoutStream::new(stream, limits.write_timeout));
+    let connection = http(&limits).serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return log_result(result),
@@ -96,6 +90,18 @@ async fn serve_one(
         result = connection => log_result(result),
         () = end.cancelled() => {}
     }
+}
+
+/// Returns hyper's settings for connections with these limits.
+pub(super) fn http(limits: &ServerLimits) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_header_size(limits.header_bytes)
+        .max_headers(limits.headers)
+        // hyper's buffer must have room for the largest allowed header, and hyper accepts no size below 8 KiB.
+        .max_buf_size(limits.header_bytes.max(8192) * 2);
+    http
 }
 
 fn log_result(result: Result<(), hyper::Error>) {

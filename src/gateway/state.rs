@@ -1,7 +1,7 @@
 //! The state that all routes share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use super::error::ApiError;
 use super::events::EventBuffer;
 use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
+use super::peers::PeerKey;
 use super::person_access;
 use super::projects::Projects;
 use super::push::VapidKeyCell;
@@ -33,7 +34,7 @@ use crate::mcp::Servers;
 use crate::openclaw::plugin;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
-use crate::store::{Level, Person, token_hash};
+use crate::store::{ClientToken, Level, Person, SignIn, token_hash};
 use crate::swarm::triage::Triage;
 use crate::swarm::{Actor, Swarm};
 use crate::sync::lock;
@@ -122,6 +123,8 @@ pub struct Gateway {
     pub(crate) skills: SkillSummaryCell,
     /// The key for push services.
     pub(crate) vapid: VapidKeyCell,
+    /// The key by which the other gateways of a group know this one. Unset in a gateway without others.
+    pub(crate) peer_key: OnceLock<PeerKey>,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -177,6 +180,7 @@ impl Gateway {
                 doctor: DoctorRuns::default(),
                 skills: SkillSummaryCell::default(),
                 vapid: VapidKeyCell::default(),
+                peer_key: OnceLock::new(),
                 limits: parts.limits,
                 port: parts.port,
                 instance: parts.instance,
@@ -289,16 +293,24 @@ impl Gateway {
         }
         let caller =
             auth::authenticate(headers, &self.config().token, || self.plugin_token(), client).await?;
-        // A token of a person stands for that person, whatever it says itself.
         match caller {
-            Caller::Client(token) => match &token.person {
-                Some(name) => {
-                    let person = self.person(name).await?.ok_or_else(auth::unknown_token)?;
-                    Ok(Caller::Person(Arc::new(PersonCaller::with_token(person, token.name.clone()))))
-                }
-                None => Ok(Caller::Client(token)),
-            },
+            Caller::Client(token) => self.caller_of_token(token).await,
             caller => Ok(caller),
+        }
+    }
+
+    /// Returns the caller who has a token that is good. A token of a person stands for that person, whatever it says itself.
+    ///
+    /// # Errors
+    ///
+    /// Returns 401 if its person is not there (any more), and the store's error if the database can't be read.
+    pub(crate) async fn caller_of_token(&self, token: Arc<ClientToken>) -> Result<Caller, ApiError> {
+        match &token.person {
+            Some(name) => {
+                let person = self.person(name).await?.ok_or_else(auth::unknown_token)?;
+                Ok(Caller::Person(Arc::new(PersonCaller::with_token(person, token.name.clone()))))
+            }
+            None => Ok(Caller::Client(token)),
         }
     }
 
@@ -317,6 +329,15 @@ impl Gateway {
         let Some(found) = sign_in::find(self, headers).await.map_err(ApiError::explained)? else {
             return Ok(None);
         };
+        self.caller_of_sign_in(found).await
+    }
+
+    /// Returns the caller who has a sign-in that is good, or `None` if its person is not there (any more).
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's error if the database can't be read.
+    pub(crate) async fn caller_of_sign_in(&self, found: SignIn) -> Result<Option<Caller>, ApiError> {
         let people = self.swarm.store().people();
         // A browser of a person of the home has that person's rights, whoever made the code for it.
         let is_bound = found.token.is_some() || found.account.is_some();

@@ -15,13 +15,16 @@ use crate::id::{SessionKey, TurnId};
 use crate::provider::ProviderError;
 use crate::runtime::RuntimeError;
 
+/// The word for an agent that this gateway does not have. Nothing was begun then.
+pub(crate) const ELSEWHERE: &str = "on_another_gateway";
+
 /// Returns the error for a client whose turn was not accepted.
 #[must_use]
 pub(crate) fn refusal(refused: TurnRefused) -> ApiError {
     let (status, code) = match refused {
         TurnRefused::Full(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),
         TurnRefused::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-        TurnRefused::Elsewhere => (StatusCode::SERVICE_UNAVAILABLE, "on_another_gateway"),
+        TurnRefused::Elsewhere => (StatusCode::SERVICE_UNAVAILABLE, ELSEWHERE),
     };
     let mut error = ApiError::new(status, code, refused.to_string());
     error.retry_after = Some(Duration::from_secs(1));

@@ -437,10 +437,11 @@ impl Home {
         self.run().join("commands")
     }
 
-    /// Returns the folder of the files that people have sent and not yet named in a message.
+    /// Returns the folder of the files that people have sent and not yet named in a message. Gateways that share the agents'
+    /// files share it too: a file and the message that names it may come by different ones.
     #[must_use]
     pub(crate) fn uploads(&self) -> PathBuf {
-        self.run().join("uploads")
+        self.files.join("run").join("uploads")
     }
 
     /// Returns the lock file that the supervisor holds for life, which proves that it is alive.

@@ -36,6 +36,15 @@ pub(crate) struct NewGateway {
     pub version: String,
 }
 
+/// Where a gateway of a group takes requests from the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerAddress {
+    /// The address, as in `127.0.0.1:40123`.
+    pub address: String,
+    /// The public key by which the others know it: the 32 bytes of an Ed25519 key in hex. It is another one in each run.
+    pub key: String,
+}
+
 /// A gateway that lives, as far as the database knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LivingGateway {
@@ -48,6 +57,8 @@ pub struct LivingGateway {
     pub started_at: i64,
     /// Unix milliseconds by the database's clock until which it lives without another sign.
     pub beat_until: i64,
+    /// `None` for one that takes no requests from others (yet).
+    pub peer: Option<PeerAddress>,
 }
 
 /// The right of a gateway to end others that gave no sign of life.
@@ -71,9 +82,10 @@ pub struct Beat {
     pub living: Vec<LivingGateway>,
 }
 
-const COLUMNS: &str = "epoch, home, name, address, version, started_at, beat_until";
+const COLUMNS: &str = "epoch, home, name, address, version, started_at, beat_until, peer_address, peer_key";
 
 fn gateway(row: &Row<'_>) -> sql::Result<LivingGateway> {
+    let peer: (Option<String>, Option<String>) = (row.get(7)?, row.get(8)?);
     Ok(LivingGateway {
         epoch: Epoch(row.get(0)?),
         home: row.get(1)?,
@@ -82,6 +94,7 @@ fn gateway(row: &Row<'_>) -> sql::Result<LivingGateway> {
         version: row.get(4)?,
         started_at: row.get(5)?,
         beat_until: row.get(6)?,
+        peer: peer.0.zip(peer.1).map(|(address, key)| PeerAddress { address, key }),
     })
 }
 
@@ -195,6 +208,19 @@ impl Gateways<&Store> {
                 end(transaction, &ended, epoch, now)?;
             }
             Ok(Beat { now, was_late, ended, living: living(transaction)? })
+        })
+        .await
+    }
+
+    /// Says where this gateway takes requests from the others.
+    pub(crate) async fn set_peer(self, epoch: Epoch, peer: PeerAddress) -> Result<(), StoreError> {
+        self.write("say where this gateway takes requests", move |transaction| {
+            transaction.execute(
+                "UPDATE gateway SET peer_address = ?2, peer_key = ?3 WHERE epoch = ?1",
+                (epoch.0, peer.address, peer.key),
+            )?;
+            transaction.tell(NoticeKind::Gateway, &epoch.0.to_string());
+            Ok(())
         })
         .await
     }

@@ -105,6 +105,7 @@ pub(crate) use freeze::{Freeze, FreezeChange, FreezeState};
 pub(crate) use gateway::NewGateway;
 pub use gateway::{
     Beat, Epoch, Judging, LATE_MS as GATEWAY_LATE_MS, LIFETIME_MS as GATEWAY_LIFETIME_MS, LivingGateway,
+    PeerAddress,
 };
 pub use gateway_group::{GatewayGroup, SharedConfig};
 pub(crate) use health::FaultSubscription;

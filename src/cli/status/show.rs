@@ -247,16 +247,27 @@ fn project_line(project: &Value) -> StyledLine {
     }
 }
 
+/// The most agents that the line of a gateway names.
+const MOST_NAMED_AGENTS: usize = 8;
+
 /// Returns the line about one of the gateways that share a database on a server.
 fn shared_line(shared: &Value) -> StyledLine {
     let text = |key: &str| shared[key].as_str().unwrap_or_default();
     let own = if shared["own"] == true { ", this one" } else { "" };
+    let names: Vec<&str> =
+        shared["agents"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let agents = match shared["leases"]["agent"].as_u64().unwrap_or_default() {
-        1 => "1 agent".to_owned(),
-        count => format!("{count} agents"),
+        0 => "no agents".to_owned(),
+        1 => format!("1 agent ({})", names.join(", ")),
+        count if names.len() > MOST_NAMED_AGENTS => format!("{count} agents"),
+        count => format!("{count} agents ({})", names.join(", ")),
+    };
+    let turns = match (shared["turns"]["running"].as_u64(), shared["turns"]["waiting"].as_u64()) {
+        (Some(0), Some(0)) | (None, _) | (_, None) => String::new(),
+        (Some(running), Some(waiting)) => format!(", turns: {running} running, {waiting} waiting"),
     };
     let line = title("database").plain(format!(
-        "on a server, gateway {} on {} at {}, version {}, {agents}{own}",
+        "on a server, gateway {} on {} at {}, version {}, {agents}{turns}{own}",
         shared["epoch"],
         text("name"),
         text("address"),

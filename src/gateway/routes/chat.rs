@@ -392,7 +392,11 @@ async fn stream(
 }
 
 /// Returns the agent that `model` and the header name. Both may be given if they agree.
-pub(super) fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<AgentId, ApiError> {
+pub(in crate::gateway) fn chosen_agent(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    model: &str,
+) -> Result<AgentId, ApiError> {
     let header = text(headers, AGENT_HEADER)?;
     let name = match (agent_name(model), header) {
         // With one of these names for the model, the header chooses the agent. This is OpenClaw's convention.

@@ -17,10 +17,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::gateway::auth::Caller;
-use crate::gateway::events::{EventRead, GatewayEvent, WantedEvents};
+use crate::gateway::events::{EventRead, GatewayEvent, LOST, WantedEvents};
 use crate::gateway::extract::Query;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::{SILENCE, event_stream};
+
+/// The header with the last event that a reader knows.
+pub(in crate::gateway) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// Most events in one piece of the stream.
 const BATCH: usize = 256;
@@ -49,18 +52,43 @@ pub(crate) async fn watch(
     Query(place): Query<EventQuery>,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let changes = gateway.events.watch();
     // A browser sends the header only when it reconnects by itself. A new stream of it names the event in its address.
-    let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
+    let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default());
     let last = header.or(place.last_event_id.as_deref());
+    stream_from(gateway, caller, last, (place.types, false))
+}
+
+/// Streams the events of this gateway to another one of its group, which shows them to its watchers. With `from_start` it
+/// begins with the first event of the run, unless the reader has been here before.
+pub(in crate::gateway) fn of_gateway(
+    gateway: &Arc<Gateway>,
+    headers: &HeaderMap,
+    from_start: bool,
+) -> Response<Body> {
+    let start = || gateway.events.id(gateway.events.start());
+    let known = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok().map(str::to_owned));
+    let last = known.or_else(|| from_start.then(start));
+    stream_from(Arc::clone(gateway), Caller::Owner, last.as_deref(), (None, true))
+}
+
+/// Streams the events after the one with the id `last`.
+fn stream_from(
+    gateway: Arc<Gateway>,
+    caller: Caller,
+    last: Option<&str>,
+    (wanted, only_own): (Option<WantedEvents>, bool),
+) -> Response<Body> {
+    let changes = gateway.events.watch();
     let person = caller.home_person().map(|person| person.name.clone());
     let known = last.map(|id| gateway.events.position(person.as_deref(), id));
     let position = known.flatten().unwrap_or_else(|| gateway.events.now());
     let greeting = match known {
+        // A gateway is told where it begins, so that it can go on there before there was an event.
+        None if only_own => format!("id: {}\nevent: passed\ndata: {{}}\n\n", gateway.events.id(position)),
         // A comment is sent at once, so that a reader knows that it is connected.
         None | Some(Some(_)) => ": listening\n\n".to_owned(),
         Some(None) => format!(
-            "id: {}\nevent: reset\ndata: {{}}\n\n",
+            "id: {}\nevent: {LOST}\ndata: {{}}\n\n",
             gateway.events.id_for(person.as_deref(), position)
         ),
     };
@@ -69,7 +97,8 @@ pub(crate) async fn watch(
         caller,
         person,
         quiet_until: Instant::now() + SILENCE,
-        wanted: place.types,
+        wanted,
+        only_own,
         changes,
         position,
         untold: 0,
@@ -90,6 +119,8 @@ struct Reader {
     /// The time of the next piece without an event.
     quiet_until: Instant,
     wanted: Option<WantedEvents>,
+    /// `true` for another gateway, which gets the events of others from them.
+    only_own: bool,
     changes: watch::Receiver<u64>,
     position: u64,
     /// Number of events since the last one that the reader got.
@@ -101,6 +132,12 @@ impl Reader {
     /// Returns `true` if the reader wants an event and may see it. A client with a token for some agents sees only events
     /// that name nothing but these agents, and a person only those that name nothing which is not theirs to see.
     async fn is_shown(&self, event: &GatewayEvent) -> bool {
+        if self.only_own {
+            return event.is_own;
+        }
+        if event.name() == LOST {
+            return true;
+        }
         if self.wanted.as_ref().is_some_and(|wanted| !wanted.has(event.name())) {
             return false;
         }

@@ -24,6 +24,7 @@ use crate::gateway::driver::TurnOrigin;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Query, flag};
 use crate::gateway::idempotency::{self, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
+use crate::gateway::peers::OwnerLogin;
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::turn_error::{failed, failure, refusal};
@@ -61,6 +62,7 @@ pub(crate) struct SessionMessagesQuery {
 pub(crate) async fn say(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
+    login: Option<Extension<OwnerLogin>>,
     headers: HeaderMap,
     RawBody(body): RawBody,
 ) -> Result<Response<Body>, ApiError> {
@@ -71,7 +73,8 @@ pub(crate) async fn say(
     let agent = chosen_for(&gateway, &caller, agent.as_deref(), session_key.as_deref())?;
     // A frozen agent is refused before a key is claimed, so the same request may be repeated later.
     refuse_frozen(&gateway, &headers, &agent.id)?;
-    let session = resolve_session(&gateway, &caller, &agent, session_key.as_deref()).await?;
+    let own = || own_session(&caller, login, &agent.id);
+    let session = resolve_session(&gateway, &agent, session_key.as_deref(), own).await?;
     caller.check_session(&session)?;
     let turn = TurnId::new();
     // The whole body is part of the digest, so a repeat with other options is a different request.
@@ -160,6 +163,7 @@ async fn answer(
 pub(crate) async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
+    login: Option<Extension<OwnerLogin>>,
     Query(filter): Query<SessionMessagesQuery>,
 ) -> JsonResult {
     let with_trace = flag("includeTrace", &filter.include_trace)?;
@@ -169,7 +173,7 @@ pub(crate) async fn list(
     }
     let key = filter.session_key.as_deref();
     let agent = chosen_for(&gateway, &caller, filter.agent.as_deref(), key)?;
-    let session = resolve_session(&gateway, &caller, &agent, key).await?;
+    let session = resolve_session(&gateway, &agent, key, || own_session(&caller, login, &agent.id)).await?;
     sessions::check_readable(&caller, &session)?;
     let messages = gateway.engine.messages(&session, limit, with_trace).await.map_err(failure_of)?;
     let messages: Vec<Value> = messages.iter().map(|message| shown(message, with_trace)).collect();
@@ -203,7 +207,11 @@ fn shown(message: &ListedMessage, with_trace: bool) -> Value {
 }
 
 /// Returns the agent that is named, otherwise the agent of the session, otherwise the orchestrator.
-pub(super) fn chosen(gateway: &Gateway, agent: Option<&str>, key: Option<&str>) -> Result<Agent, ApiError> {
+pub(in crate::gateway) fn chosen(
+    gateway: &Gateway,
+    agent: Option<&str>,
+    key: Option<&str>,
+) -> Result<Agent, ApiError> {
     let of_key = || key.and_then(|key| key.parse::<SessionKey>().ok()).map(|key| key.agent().to_string());
     if let Some(id) = agent.map(str::to_owned).or_else(of_key) {
         return gateway.agent(&id);
@@ -236,24 +244,24 @@ fn no_orchestrator() -> ApiError {
 /// Returns the session that is named, otherwise the session that the client or this home's user has with the agent.
 async fn resolve_session(
     gateway: &Gateway,
-    caller: &Caller,
     agent: &Agent,
     key: Option<&str>,
+    own: impl FnOnce() -> SessionKey,
 ) -> Result<SessionKey, ApiError> {
     match key {
         Some(key) => sessions::session_of(gateway, key, &agent.id).await,
-        None => Ok(own_session(caller, &agent.id)),
+        None => Ok(own()),
     }
 }
 
 /// Returns the session of a client, or that of the person who signed in with a browser. The owner's is that of the user,
-/// under the name that `flock chat` uses.
-fn own_session(caller: &Caller, agent: &AgentId) -> SessionKey {
+/// under the name that `flock chat` uses on the machine where the owner asks.
+fn own_session(caller: &Caller, there: Option<Extension<OwnerLogin>>, agent: &AgentId) -> SessionKey {
     let peer = match caller {
         Caller::Client(token) => scope::peer(token),
         Caller::Browser(browser) => browser.person.clone(),
         Caller::Person(caller) => caller.person.name.clone(),
-        Caller::Owner | Caller::Plugin => login(),
+        Caller::Owner | Caller::Plugin => there.map_or_else(login, |Extension(OwnerLogin(login))| login),
     };
     SessionKey::new(agent, SessionKind::Main, &peer)
 }

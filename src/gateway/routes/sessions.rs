@@ -1,10 +1,11 @@
 //! `/api/sessions`: lists sessions and their turns, and shows, compacts, resets or imports a session.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -15,9 +16,10 @@ use crate::agent::{Command, TurnError, TurnRequest};
 use crate::clock::unix_ms;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
-use crate::gateway::driver::{TurnHandle, TurnOrigin};
+use crate::gateway::driver::{ActiveTurn, TurnHandle, TurnOrigin};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
+use crate::gateway::peers;
 use crate::gateway::state::Gateway;
 use crate::gateway::turn_error::{failure, refusal};
 use crate::home::reverse_lines::ReverseLines;
@@ -65,22 +67,47 @@ pub(crate) async fn list(
         let key = |session: &Value| session["key"].as_str().and_then(|key| key.parse::<SessionKey>().ok());
         sessions.retain(|session| key(session).is_some_and(|key| caller.sees_session(&key)));
     }
-    let mut active = gateway.driver.list();
+    let mut turns = peers::turns(&gateway).await;
+    turns.extend(shown_turns(&gateway));
     // The oldest first, so those of a session that wait stand in the order of its queue.
-    active.sort_by_key(|(id, turn)| (turn.since, *id));
-    let turns: Vec<Value> = active
-        .into_iter()
-        .filter(|(_, turn)| {
-            agent.as_ref().is_none_or(|agent| turn.agent == *agent) && caller.sees_session(&turn.session)
-        })
-        .map(|(id, turn)| {
-            let state = if turn.waits() { "waiting" } else { "running" };
-            let (text, by) = turn.waiting.map(|message| (message.text, message.by)).unzip();
-            json!({"turn": id, "agent": turn.agent, "session": turn.session, "state": state,
-                "text": text, "by": by.flatten()})
-        })
-        .collect();
+    turns.sort_by_key(|turn| (turn.since, turn.turn));
+    // This gateway knows only of its own turns that a session is busy.
+    let busy: BTreeSet<&str> = turns.iter().map(|turn| turn.session.as_str()).collect();
+    for session in &mut sessions {
+        if session["key"].as_str().is_some_and(|key| busy.contains(key)) {
+            session["busy"] = true.into();
+        }
+    }
+    turns.retain(|turn| {
+        agent.as_ref().is_none_or(|agent| turn.agent == *agent) && caller.sees_session(&turn.session)
+    });
     Ok(axum::Json(json!({"sessions": sessions, "turns": turns})))
+}
+
+/// A turn that runs or waits, as the list shows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::gateway) struct ShownTurn {
+    pub turn: TurnId,
+    pub agent: AgentId,
+    pub session: SessionKey,
+    /// One of `running` and `waiting`.
+    pub state: String,
+    /// The message of one that waits, and its sender.
+    pub text: Option<String>,
+    pub by: Option<String>,
+    /// Unix milliseconds at which it began, or began to wait.
+    pub since: i64,
+}
+
+/// Returns the turns that run or wait at this gateway.
+pub(in crate::gateway) fn shown_turns(gateway: &Gateway) -> Vec<ShownTurn> {
+    let shown = |(turn, active): (TurnId, ActiveTurn)| {
+        let state = if active.waits() { "waiting" } else { "running" }.to_owned();
+        let (text, by) = active.waiting.map(|message| (message.text, message.by)).unzip();
+        let (agent, session, since) = (active.agent, active.session, active.since);
+        ShownTurn { turn, agent, session, state, text, by: by.flatten(), since }
+    };
+    gateway.driver.list().into_iter().map(shown).collect()
 }
 
 /// Returns what a session's next request would hold.

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use super::{bridges, mcp_servers};
 use crate::gateway::auth::Caller;
 use crate::gateway::engines;
+use crate::gateway::peers;
 use crate::gateway::person_access;
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
-use crate::store::{ChannelState, GATEWAY_LIFETIME_MS, Lease, LivingGateway, StoreError};
+use crate::store::{ChannelState, GATEWAY_LIFETIME_MS, Lease, LeaseKind, LivingGateway, StoreError};
 use crate::swarm::budget;
 
 /// Returns the state of the gateway.
@@ -104,15 +105,32 @@ async fn gateways(gateway: &Gateway) -> Result<Option<Value>, StoreError> {
     let Some(own) = store.epoch() else { return Ok(None) };
     let (now, living) = store.gateways().living().await?;
     let leases = store.leases().list().await?;
-    Ok(Some(living.iter().map(|found| shown_gateway(found, found.epoch == own, &leases, now)).collect()))
+    let mut turns = peers::counts(gateway).await;
+    turns.insert(own, gateway.driver.counts());
+    let shown = living.iter().map(|found| {
+        let mut shown = shown_gateway(found, found.epoch == own, &leases, now);
+        // One that does not answer has no turns that anybody knows of.
+        shown["turns"] = json!(
+            turns
+                .get(&found.epoch)
+                .map(|(running, waiting)| { json!({"running": running, "waiting": waiting}) })
+        );
+        shown
+    });
+    Ok(Some(shown.collect()))
 }
 
 /// Returns a gateway with the number of its leases of each kind. `now` is the time of the database's clock.
 fn shown_gateway(found: &LivingGateway, is_own: bool, leases: &[Lease], now: i64) -> Value {
     let mut owned: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut agents: Vec<&str> = Vec::new();
     for lease in leases.iter().filter(|lease| lease.owner == Some(found.epoch)) {
         *owned.entry(lease.subject.kind.as_str()).or_default() += 1;
+        if lease.subject.kind == LeaseKind::Agent {
+            agents.push(&lease.subject.name);
+        }
     }
+    agents.sort_unstable();
     json!({
         "epoch": found.epoch,
         "name": found.name,
@@ -122,6 +140,7 @@ fn shown_gateway(found: &LivingGateway, is_own: bool, leases: &[Lease], now: i64
         "silentMs": (now - (found.beat_until - GATEWAY_LIFETIME_MS)).max(0),
         "own": is_own,
         "leases": owned,
+        "agents": agents,
     })
 }
 
@@ -225,7 +244,7 @@ pub(super) fn resident_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Epoch, LeaseKind, LeaseSubject};
+    use crate::store::{Epoch, LeaseSubject};
 
     #[test]
     fn a_gateway_is_shown_with_what_it_takes_care_of() {
@@ -248,10 +267,12 @@ mod tests {
             version: "1".to_owned(),
             started_at: 9_000,
             beat_until: 20_000 + GATEWAY_LIFETIME_MS,
+            peer: None,
         };
         let wanted = json!({
             "epoch": 2, "name": "box", "address": "127.0.0.1:1", "version": "1", "startedAt": 9,
             "silentMs": 1_500, "own": true, "leases": {"agent": 2, "clock": 1},
+            "agents": ["coder", "writer"],
         });
         assert_eq!(shown_gateway(&found, true, &leases, 21_500), wanted);
         // The database's clock was set back.

@@ -89,8 +89,29 @@ pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Optio
     let Some(cookie) = cookie::value(headers, gateway.port) else { return Ok(None) };
     let sign_ins = gateway.swarm.store().sign_ins();
     // The lookup is by hash, so its timing reveals nothing about the cookie.
+    let found = sign_ins.find(token_hash(cookie.as_bytes())).await?;
+    let Some(found) = still_good(gateway, found).await? else { return Ok(None) };
     let now = unix_ms();
-    let found = sign_ins.find(token_hash(cookie.as_bytes())).await?.filter(|found| found.is_good(now));
+    if now - found.used_at > TOUCH_INTERVAL {
+        sign_ins.touch(found.id.clone(), now).await?;
+    }
+    Ok(Some(found))
+}
+
+/// Returns the sign-in of this id, whose cookie another gateway has seen. `None` if it is not good.
+///
+/// # Errors
+///
+/// Returns the store's error if the database can't be read.
+pub(crate) async fn with_id(gateway: &Gateway, id: &str) -> Result<Option<SignIn>, StoreError> {
+    let all = gateway.swarm.store().sign_ins().list().await?;
+    still_good(gateway, all.into_iter().find(|found| found.id == id)).await
+}
+
+/// Returns a sign-in if it is not expired, and the token or the account is still there with which it began.
+async fn still_good(gateway: &Gateway, found: Option<SignIn>) -> Result<Option<SignIn>, StoreError> {
+    let now = unix_ms();
+    let found = found.filter(|found| found.is_good(now));
     if let Some(SignIn { token: Some(name), person, .. }) = &found {
         let token = gateway.swarm.store().tokens().named(name).await?;
         let is_theirs = |token: &ClientToken| token.is_good(now) && token.person.as_ref() == Some(person);
@@ -102,9 +123,6 @@ pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Optio
         && !has_account(gateway, person, account).await?
     {
         return Ok(None);
-    }
-    if let Some(found) = found.as_ref().filter(|found| now - found.used_at > TOUCH_INTERVAL) {
-        sign_ins.touch(found.id.clone(), now).await?;
     }
     Ok(found)
 }

@@ -55,6 +55,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/040.sql"),
     include_str!("migrations/041.sql"),
     include_str!("migrations/042.sql"),
+    include_str!("migrations/043.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -106,6 +106,7 @@ mod tests {
             version: String::new(),
             started_at: 0,
             beat_until,
+            peer: None,
         }
     }
 

@@ -102,6 +102,7 @@ impl Database {
             version: String::new(),
             started_at: 0,
             beat_until: *beat_until,
+            peer: None,
         });
         Answer::Beat(Beat { now, was_late, ended, living: living.collect() })
     }

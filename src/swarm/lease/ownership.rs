@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::id::AgentId;
-use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, LivingGateway, Store};
+use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, LivingGateway, PeerAddress, Store};
 use crate::sync::lock;
 
 /// The gateway that takes care of a subject.
@@ -206,6 +206,16 @@ impl Ownership {
         known.living.values().filter(|other| other.epoch != known.me).map(|other| (**other).clone()).collect()
     }
 
+    /// Waits until another gateway does not live any more, as far as this one knows.
+    pub async fn until_gone(&self, gateway: Epoch) {
+        let mut changes = self.changes();
+        let lives = || self.group.as_ref().is_some_and(|group| lock(group).living.contains_key(&gateway));
+        while lives() {
+            // The sender lives as long as this does.
+            drop(changes.changed().await);
+        }
+    }
+
     /// Follows the changes of owners and gateways.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
@@ -253,7 +263,7 @@ impl Ownership {
         let is_news = known.until <= clock::boot_ms()
             || known.held != view.held
             || known.owners != owners
-            || !known.living.keys().eq(living.keys());
+            || !reachable(&known.living).eq(reachable(&living));
         known.until = known.until.max(view.until);
         (known.held, known.owners, known.living) = (view.held, owners, living);
         let held: BTreeSet<AgentId> = known.agents().collect();
@@ -263,6 +273,13 @@ impl Ownership {
             self.changes.send_modify(|count| *count += 1);
         }
     }
+}
+
+/// Returns the gateways with the places where they take requests.
+fn reachable(
+    living: &BTreeMap<Epoch, Arc<LivingGateway>>,
+) -> impl Iterator<Item = (Epoch, Option<&PeerAddress>)> {
+    living.values().map(|gateway| (gateway.epoch, gateway.peer.as_ref()))
 }
 
 impl Known {
@@ -289,6 +306,7 @@ mod tests {
             version: String::new(),
             started_at: 0,
             beat_until: 0,
+            peer: None,
         }
     }
 

@@ -128,6 +128,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         approvers: Vec::new(),
         approvals: Default::default(),
         trusted_origins: Vec::new(),
+        peer_address: None,
         oidc: None,
         otlp: None,
         blobs: None,

@@ -70,6 +70,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         approvers: Vec::new(),
         approvals: Default::default(),
         trusted_origins: Vec::new(),
+        peer_address: None,
         oidc: None,
         otlp: None,
         blobs: None,

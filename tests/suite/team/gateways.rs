@@ -1,6 +1,8 @@
 //! Two gateways with homes of their own on one database: each takes some of the agents, and the other takes them over when
 //! it is gone. Whatever happens, each message is given once and answered once.
 
+mod http;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;

@@ -1017,7 +1017,11 @@ CREATE TABLE gateway (
     beat_until BIGINT NOT NULL,
     -- From then on, it changes nothing. It ended itself or was taken for dead, by the gateway with the epoch `ended_by`.
     ended_at   BIGINT,
-    ended_by   BIGINT
+    ended_by   BIGINT,
+    -- Where a gateway of a group takes requests from the others, as in `127.0.0.1:40123`, and the public key by which they know it:
+    -- the 32 bytes of an Ed25519 key in hex. NULL for one that takes none.
+    peer_address TEXT COLLATE "C",
+    peer_key     TEXT COLLATE "C"
 );
 
 -- What only one gateway may do at a time, and which one does it. A lease lives as long as its gateway. Rows stay when

@@ -1,0 +1,140 @@
+//! Follows the events of the other gateways, so that whoever watches one sees those of all.
+//!
+//! Each gateway sends the others what happened at itself, in order, and takes nothing from them that they have from others. So an
+//! event comes to each gateway once, and those of one gateway stay in their order. If some may be lost, for example because a
+//! gateway died, the watchers are told to look anew, as after a time away.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, Response};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use serde_json::Value;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::connection::{self, PeerError};
+use crate::error::chain;
+use crate::gateway::events::{LOST, is_event_of_each};
+use crate::gateway::routes::events::{LAST_EVENT_ID, of_gateway};
+use crate::gateway::state::Gateway;
+use crate::provider::http::sse::EventStreamParser;
+use crate::store::LivingGateway;
+
+/// The path of the stream at the port for gateways.
+pub(super) const PATH: &str = "/events";
+/// The path of the stream from the first event of the run on.
+const PATH_FROM_START: &str = "/events?start=1";
+
+/// The pause before the next try after a stream has ended.
+const RETRY: Duration = Duration::from_millis(300);
+/// Longest silence of a stream. The other end says every 15 seconds that it is still there.
+const MOST_SILENCE: Duration = Duration::from_secs(45);
+/// Most bytes of an event.
+const MAX_EVENT: usize = 16 << 20;
+
+/// Follows the events of all other gateways until this one stops. A gateway without others returns at once.
+pub(in crate::gateway) async fn run(gateway: Arc<Gateway>) {
+    if gateway.peer_key.get().is_none() {
+        return;
+    }
+    let ownership = gateway.swarm.ownership();
+    let mut changes = ownership.changes();
+    let mut followed = BTreeMap::new();
+    loop {
+        changes.mark_unchanged();
+        let others = ownership.others();
+        let before = followed.len();
+        followed.retain(|epoch, _| others.iter().any(|other| other.epoch == *epoch));
+        if followed.len() < before {
+            // Its last events may not have come.
+            gateway.events.lose();
+        }
+        for other in others.into_iter().filter(|other| other.peer.is_some()) {
+            followed
+                .entry(other.epoch)
+                .or_insert_with(|| AbortOnDropHandle::new(tokio::spawn(follow(Arc::clone(&gateway), other))));
+        }
+        if gateway.stop.run_until_cancelled(changes.changed()).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Answers another gateway with the events of this one. Returns `None` if it asks for something else.
+pub(super) fn answer(
+    gateway: &Arc<Gateway>,
+    path: &str,
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Option<Response<Body>> {
+    (path == PATH).then(|| of_gateway(gateway, headers, query == Some("start=1")))
+}
+
+/// Follows one gateway. The task is ended when that gateway does not live any more.
+async fn follow(gateway: Arc<Gateway>, other: LivingGateway) {
+    let mut last = None;
+    loop {
+        let ended = read(&gateway, &other, &mut last).await;
+        if let Err(error) = ended {
+            tracing::debug!(
+                gateway = other.name,
+                error = chain(&*error),
+                "the events of a gateway broke off"
+            );
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Reads a stream to its end. `last` is the id of the last event that was taken.
+async fn read(
+    gateway: &Gateway,
+    other: &LivingGateway,
+    last: &mut Option<String>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let Some(key) = gateway.peer_key.get() else { return Ok(()) };
+    // All of what happened at one that started later is news. Of an earlier one, this gateway knows as little as its watchers.
+    let is_younger = gateway.swarm.store().epoch().is_some_and(|own| own < other.epoch);
+    let path = if last.is_none() && is_younger { PATH_FROM_START } else { PATH };
+    let mut request = Request::get(path).header("host", "flock").body(Full::new(Bytes::new()))?;
+    if let Some(last) = last.as_deref() {
+        request.headers_mut().insert(LAST_EVENT_ID, last.parse()?);
+    }
+    let answer = connection::send(key, other, gateway.swarm.ownership(), request);
+    let late = |_| PeerError::Lost { address: other.address.clone() };
+    let answer = tokio::time::timeout(MOST_SILENCE, answer).await.map_err(late)??;
+    let mut body = answer.into_body();
+    let mut parser = EventStreamParser::default();
+    while let Some(frame) = tokio::time::timeout(MOST_SILENCE, body.frame()).await? {
+        let Ok(piece) = frame?.into_data() else { continue };
+        let Ok(()) = parser.feed(&piece, |event| {
+            let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+            take(gateway, &text(&event.name), &event.data);
+            *last = Some(text(&event.id));
+            Ok::<(), Infallible>(())
+        });
+        if parser.pending() > MAX_EVENT {
+            return Err("an event is too long".into());
+        }
+    }
+    Ok(())
+}
+
+/// Takes an event of another gateway.
+fn take(gateway: &Gateway, name: &str, data: &[u8]) {
+    if name == LOST {
+        gateway.events.lose();
+        return;
+    }
+    // Where a stream stands that has left events out is told by an event as well.
+    if is_event_of_each(name) || !name.contains('.') {
+        return;
+    }
+    let Ok(data) = serde_json::from_slice::<Value>(data) else { return };
+    gateway.events.publish_of_other(name, &data);
+    gateway.bridges.wake_for(name);
+}

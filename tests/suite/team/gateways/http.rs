@@ -1,0 +1,226 @@
+//! Requests that reach a gateway which does not have the agent.
+
+use flock::supervise::gateway_client::{Answer, Call, Client, ServerSentEvents};
+use serde_json::{Value, json};
+
+use super::{AGENTS, LIMIT, Pair, QUESTIONS};
+use crate::support::home::TempHome;
+use crate::support::wait_until;
+use crate::team::stage::transcripts;
+
+/// A client of a home's gateway with a token.
+fn client_with(home: &TempHome, token: &str) -> Client {
+    let port = home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
+    Client::new(u16::try_from(port).unwrap()).with_token(token)
+}
+
+/// The owner, at a home's gateway.
+fn owner(home: &TempHome) -> Client {
+    client_with(home, home.config()["gateway"]["auth"]["token"].as_str().unwrap())
+}
+
+fn message(agent: &str, number: usize) -> Call {
+    let body = json!({"agent": agent, "prompt": format!("question {number}.")});
+    Call::post("/api/message").json(&body).unwrap()
+}
+
+async fn json_of(answer: Answer) -> Value {
+    answer.json(LIMIT).await.unwrap()
+}
+
+/// An agent of the gateway of a home.
+fn agent_of(pair: &Pair, home: &TempHome) -> &'static str {
+    AGENTS.into_iter().find(|agent| pair.has(home, agent)).unwrap()
+}
+
+/// Asks a question by the stream of OpenAI's API. Returns the text and the session.
+async fn streamed(client: &Client, agent: &str, number: usize) -> (String, String) {
+    let body = json!({"model": format!("flock/{agent}"), "stream": true,
+        "messages": [{"role": "user", "content": format!("question {number}.")}]});
+    let call = Call::post("/v1/chat/completions").json(&body).unwrap();
+    let answer = client.send(call, LIMIT).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let session = answer.header("x-flock-session-key").unwrap().to_owned();
+    let (mut events, mut text, mut is_done) = (answer.events(), String::new(), false);
+    while let Some(event) = events.next(LIMIT).await.unwrap() {
+        is_done = event.data == "[DONE]";
+        let chunk: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        text.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default());
+    }
+    assert!(is_done, "the stream reaches its end");
+    (text, session)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_gateway_takes_a_request_and_the_one_with_the_agent_answers_it() {
+    let Some(pair) = Pair::new() else { return };
+    let _gateways = pair.start();
+    for home in [&pair.first, &pair.second] {
+        let client = owner(home);
+        for agent in AGENTS {
+            let said = json_of(client.send(message(agent, 1), LIMIT).await.unwrap()).await;
+            assert_eq!(said["content"], format!("answer 1 of {agent}"), "{said}\n{}", pair.logs());
+            let (text, session) = streamed(&client, agent, 2).await;
+            assert_eq!(text, format!("answer 2 of {agent}"));
+            let path = format!("/api/sessions/{session}/transcript");
+            let shown = json_of(client.send(Call::get(&path), LIMIT).await.unwrap()).await;
+            assert!(shown.to_string().contains(&text), "{shown}");
+        }
+    }
+    // A repeat by another gateway gets the answer of the first request.
+    let agent = agent_of(&pair, &pair.second);
+    let keyed = || message(agent, 3).header("idempotency-key", "only once");
+    let first = owner(&pair.first).send(keyed(), LIMIT).await.unwrap();
+    assert_eq!((first.status(), first.header("idempotent-replayed")), (200, None));
+    let first = json_of(first).await;
+    let again = owner(&pair.second).send(keyed(), LIMIT).await.unwrap();
+    assert_eq!((again.status(), again.header("idempotent-replayed")), (200, Some("true")));
+    assert_eq!(json_of(again).await["id"], first["id"]);
+    let seen = transcripts(&pair.first, agent).join("\n");
+    assert_eq!(seen.matches("question 3.").count(), 1, "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_was_passed_on_has_the_rights_of_its_credential() {
+    let Some(pair) = Pair::new() else { return };
+    let _gateways = pair.start();
+    let (ours, theirs) = (agent_of(&pair, &pair.first), agent_of(&pair, &pair.second));
+    let made =
+        pair.first.flock(["token", "add", "ci", "--agents", theirs, "--rights", "chat", "--json"]).ok();
+    let token: Value = serde_json::from_str(&made.stdout).unwrap();
+    let token = token["token"].as_str().unwrap();
+    let client = client_with(&pair.first, token);
+    let said = json_of(client.send(message(theirs, 1), LIMIT).await.unwrap()).await;
+    assert_eq!(said["content"], format!("answer 1 of {theirs}"), "{said}");
+    assert!(said["sessionKey"].as_str().unwrap().ends_with(":token:ci"), "{said}");
+    assert_eq!(client.send(message(ours, 1), LIMIT).await.unwrap().status(), 403);
+    // It has no right to look, at whichever gateway the agent is.
+    let path = format!("/api/messages?agent={theirs}");
+    assert_eq!(client.send(Call::get(&path), LIMIT).await.unwrap().status(), 403);
+    pair.second.flock(["token", "revoke", "ci"]).ok();
+    for home in [&pair.first, &pair.second] {
+        assert_eq!(client_with(home, token).send(message(theirs, 1), LIMIT).await.unwrap().status(), 401);
+        // What gateways say to one another is worth nothing at the port for everybody.
+        let statement = "eyJjYWxsZXIiOnsia2luZCI6Im93bmVyIiwibG9naW4iOiJ4In0sImFnZW50IjoiYWRhIn0";
+        let forged = message("ada", 1).header("x-flock-statement", statement);
+        assert_eq!(client_with(home, "wrong").send(forged, LIMIT).await.unwrap().status(), 401);
+    }
+    // The port for gateways does not speak to anybody else.
+    let port =
+        "SELECT CAST(split_part(min(peer_address), ':', 2) AS BIGINT) FROM gateway WHERE ended_at IS NULL";
+    let port = u16::try_from(pair.first.database().number(port)).unwrap();
+    assert!(Client::new(port).send(Call::get("/health"), LIMIT).await.is_err());
+}
+
+/// The events of a home's gateway whose names begin with `types`.
+async fn watch(home: &TempHome, types: &str) -> ServerSentEvents {
+    let answer = owner(home).ask(Call::get(&format!("/api/events?types={types}")), LIMIT).await.unwrap();
+    answer.events()
+}
+
+/// Waits for an event of this name whose data contains a text. Returns its data, and the data of the events before it.
+async fn until_event(events: &mut ServerSentEvents, name: &str, text: &str) -> (Value, String) {
+    let mut before = String::new();
+    loop {
+        let event = events.next(LIMIT).await.unwrap().expect("the stream goes on");
+        if event.name == name && event.data.contains(text) {
+            return (serde_json::from_str(&event.data).unwrap(), before);
+        }
+        before.push_str(&event.data);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_gateway_shows_the_events_and_the_turns_of_all() {
+    let Some(pair) = Pair::new() else { return };
+    let _gateways = pair.start();
+    let homes = [&pair.first, &pair.second];
+    for (asked, has) in [(homes[0], homes[1]), (homes[1], homes[0])] {
+        let agent = agent_of(&pair, has);
+        let mut streams = Vec::new();
+        for home in homes {
+            streams.push(watch(home, "turn").await);
+        }
+        let running = tokio::spawn({
+            let (client, call) = (owner(asked), message(agent, QUESTIONS));
+            async move { json_of(client.send(call, LIMIT).await.unwrap()).await }
+        });
+        let mut turn = String::new();
+        for events in &mut streams {
+            let (started, before) =
+                until_event(events, "turn.started", &format!("agent:{agent}:flock:main:")).await;
+            assert!(!before.contains(&format!("agent:{agent}:flock:main:")), "{before}");
+            turn = started["turn"].as_str().unwrap().to_owned();
+        }
+        for home in homes {
+            let listed = json_of(owner(home).send(Call::get("/api/sessions"), LIMIT).await.unwrap()).await;
+            let turns = listed["turns"].as_array().unwrap();
+            let shown = turns.iter().find(|shown| shown["turn"] == turn.as_str());
+            assert!(shown.is_some_and(|shown| shown["state"] == "running"), "{listed}");
+            let session = listed["sessions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|session| session["key"] == shown.unwrap()["session"]);
+            assert!(session.is_some_and(|session| session["busy"] == true), "{listed}");
+            let status = json_of(owner(home).send(Call::get("/api/status"), LIMIT).await.unwrap()).await;
+            let gateways = status["gateways"].as_array().unwrap();
+            assert_eq!(gateways.len(), 2, "{status}");
+            let with = gateways.iter().find(|gateway| gateway["agents"].to_string().contains(agent)).unwrap();
+            assert_eq!(with["own"], pair.has(home, agent), "{status}");
+            assert!(with["turns"]["running"].as_u64() >= Some(1), "{status}");
+        }
+        let said = running.await.unwrap();
+        assert_eq!(said["content"], format!("answer {QUESTIONS} of {agent}"), "{said}");
+        for events in &mut streams {
+            let (_, before) = until_event(events, "turn.ended", &turn).await;
+            assert!(!before.contains(&turn), "an event comes once: {before}");
+        }
+    }
+    wait_until("the status shows who has each agent", LIMIT, || {
+        let shown = pair.first.flock(["status"]).ok().stdout;
+        let lines: Vec<&str> = shown.lines().filter(|line| line.contains("on a server, gateway")).collect();
+        let all = lines.join("\n");
+        let is_shown = lines.len() == 2 && AGENTS.iter().all(|agent| all.contains(agent));
+        is_shown.then_some(()).ok_or(shown)
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_lost_in_the_middle_is_told_and_nothing_runs_twice() {
+    let Some(pair) = Pair::new() else { return };
+    let (_first, second) = pair.start();
+    let client = owner(&pair.first);
+    let agents: Vec<&str> = AGENTS.into_iter().filter(|agent| pair.has(&pair.second, agent)).collect();
+    let agent = agents[0];
+    let keyed = || message(agent, QUESTIONS).header("idempotency-key", "k");
+    let asked = tokio::spawn({
+        let (client, call) = (owner(&pair.first), keyed());
+        async move { client.send(call, LIMIT).await.unwrap() }
+    });
+    let question = format!("question {QUESTIONS}.");
+    wait_until("the turn runs at the second gateway", LIMIT, || {
+        let seen = transcripts(&pair.first, agent).join("\n");
+        seen.contains(&question).then_some(()).ok_or_else(|| pair.logs())
+    });
+    let mut events = watch(&pair.first, "agent").await;
+    second.kill();
+    let lost = asked.await.unwrap();
+    assert_eq!((lost.status(), lost.header("retry-after")), (503, Some("5")), "{}", pair.logs());
+    let lost = json_of(lost).await;
+    assert_eq!(lost["error"]["code"], "gateway_lost", "{lost}");
+    // The next gateway knows the request by its key, and does not begin it anew.
+    let again = client.send(keyed(), LIMIT).await.unwrap();
+    let (status, again) = (again.status(), json_of(again).await);
+    assert!(status == 424 || status == 200, "{status} {again}\n{}", pair.logs());
+    wait_until("the first gateway has the agent", LIMIT, || {
+        pair.has(&pair.first, agent).then_some(()).ok_or_else(|| pair.logs())
+    });
+    // Watchers are told that its last events may be missing.
+    let told = events.next(LIMIT).await.unwrap().expect("the stream goes on");
+    assert_eq!((told.name.as_str(), told.data.as_str()), ("reset", "{}"));
+    let said = json_of(client.send(message(agent, 1), LIMIT).await.unwrap()).await;
+    assert_eq!(said["content"], format!("answer 1 of {agent}"), "{said}\n{}", pair.logs());
+    let seen = transcripts(&pair.first, agent).join("\n");
+    assert_eq!(seen.matches(&question).count(), 1, "{seen}");
+}
