@@ -1,12 +1,14 @@
 //! Checks of the group of gateways that use the home's database.
 
+use std::net::SocketAddr;
+
 use super::check::Check;
 use crate::cli::database;
 use crate::config::Config;
 use crate::gateway::{ability, shared_config};
 use crate::home::Home;
 use crate::provider::Catalog;
-use crate::store::{self, StoreError};
+use crate::store::{self, Lease, LeaseKind, LivingGateway, StoreError};
 
 const NAME: &str = "gateways";
 
@@ -19,10 +21,10 @@ pub(crate) fn all(home: &Home, config: &Config) -> Vec<Check> {
     }
     let read = database::read(home, async |reader| {
         let group = reader.gateway_group().find().await?;
-        Ok::<_, StoreError>((group, reader.gateways().living().await?))
+        Ok::<_, StoreError>((group, reader.gateways().living().await?, reader.leases().list().await?))
     });
-    let (group, (now, mut living)) = match read {
-        Ok(Some((Some(group), living))) => (group, living),
+    let (group, (now, mut living), leases) = match read {
+        Ok(Some((Some(group), living, leases))) => (group, living, leases),
         Ok(_) => return Vec::new(),
         Err(error) => return vec![Check::failed(NAME, error.into())],
     };
@@ -31,8 +33,17 @@ pub(crate) fn all(home: &Home, config: &Config) -> Vec<Check> {
         checks.push(Check::failed(NAME, error.into()));
     }
     living.retain(|gateway| gateway.beat_until > now);
-    let names: Vec<String> =
-        living.iter().map(|found| format!("{} at {}", found.name, found.address)).collect();
+    let agents = |gateway: &LivingGateway| {
+        let is_agent = |lease: &&Lease| lease.subject.kind == LeaseKind::Agent;
+        match leases.iter().filter(is_agent).filter(|lease| lease.owner == Some(gateway.epoch)).count() {
+            1 => "1 agent".to_owned(),
+            count => format!("{count} agents"),
+        }
+    };
+    let names: Vec<String> = living
+        .iter()
+        .map(|found| format!("{} at {} with {}", found.name, found.address, agents(found)))
+        .collect();
     let text = match names.as_slice() {
         [] => "no gateway uses the database now".to_owned(),
         names => format!("{} the database: {}", count(names.len()), names.join(", ")),
@@ -44,6 +55,12 @@ pub(crate) fn all(home: &Home, config: &Config) -> Vec<Check> {
             format!("the gateway of {} has the version {}, and this is {own}", other.name, other.version);
         checks.push(Check::warn(NAME, text, "update the older one: flock update"));
     }
+    for unreachable in living.iter().filter(|found| is_unreachable(found, &living)) {
+        let text = format!("gateways of other machines can't reach the one of {}", unreachable.name);
+        let mend =
+            "on that machine: flock config set plugins.entries.flock.config.gateway.peerAddress ADDRESS:PORT";
+        checks.push(Check::warn(NAME, text, mend));
+    }
     for (subject, reason) in ability::lacking(home, config, &Catalog::new(home.clone())) {
         let text = format!("this gateway leaves {} {} to others", subject.kind.as_str(), subject.name);
         checks.push(Check::warn(NAME, text, reason));
@@ -51,6 +68,41 @@ pub(crate) fn all(home: &Home, config: &Config) -> Vec<Check> {
     checks
 }
 
+/// Returns `true` if some of the gateways run on other machines than this one, and it takes requests of its own machine alone.
+fn is_unreachable(gateway: &LivingGateway, living: &[LivingGateway]) -> bool {
+    let address = gateway.peer.as_ref().and_then(|peer| peer.address.parse::<SocketAddr>().ok());
+    address.is_some_and(|address| address.ip().is_loopback())
+        && living.iter().any(|other| other.name != gateway.name)
+}
+
 fn count(gateways: usize) -> String {
     if gateways == 1 { "1 gateway uses".to_owned() } else { format!("{gateways} gateways use") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Epoch, PeerAddress};
+
+    fn gateway(epoch: i64, name: &str, address: &str) -> LivingGateway {
+        LivingGateway {
+            epoch: Epoch(epoch),
+            home: String::new(),
+            name: name.to_owned(),
+            address: String::new(),
+            version: String::new(),
+            started_at: 0,
+            beat_until: 0,
+            peer: Some(PeerAddress { address: address.to_owned(), key: String::new() }),
+        }
+    }
+
+    #[test]
+    fn a_gateway_needs_an_address_only_for_those_of_other_machines() {
+        let near = gateway(1, "box", "127.0.0.1:40123");
+        assert!(!is_unreachable(&near, &[near.clone(), gateway(2, "box", "127.0.0.1:40124")]));
+        let far = gateway(3, "rack", "10.0.0.5:18790");
+        assert!(is_unreachable(&near, &[near.clone(), far.clone()]));
+        assert!(!is_unreachable(&far, &[near, far.clone()]));
+    }
 }
