@@ -236,8 +236,10 @@ impl Middleware {
         })?;
         let caller = statement.caller.resolve(gateway).await?;
         caller.check_scope(method, path)?;
-        // The sender may know less than this gateway does, and the other way round. Nothing is passed on twice.
-        if gateway.swarm.ownership().of_agent(&statement.agent) != Owner::Here {
+        // The sender may know less than this gateway does, and the other way round. Nothing is passed on twice. One that stops
+        // leaves its agents to others.
+        let has_agent = gateway.swarm.ownership().of_agent(&statement.agent) == Owner::Here;
+        if !has_agent || gateway.stop.is_cancelled() {
             return Err(turn_error::refusal(TurnRefused::Elsewhere));
         }
         parts.headers.remove(peers::HEADER);
@@ -338,7 +340,7 @@ impl Middleware {
             if let Some(value) = before.headers().get(header::ALLOW) {
                 response.headers_mut().insert(header::ALLOW, value.clone());
             }
-            if matches!(source, RequestSource::Gateway) && error.code == turn_error::ELSEWHERE {
+            if matches!(source, RequestSource::Gateway) && turn_error::is_for_others(&error.code) {
                 response.headers_mut().insert(peers::ELSEWHERE, HeaderValue::from_static("1"));
             }
         }

@@ -17,13 +17,21 @@ use crate::runtime::RuntimeError;
 
 /// The word for an agent that this gateway does not have. Nothing was begun then.
 pub(crate) const ELSEWHERE: &str = "on_another_gateway";
+/// The word for a gateway that stops. Nothing was begun then, either.
+const STOPPING: &str = "stopping";
+
+/// Returns `true` for the word of a refusal after which another gateway may take the request.
+#[must_use]
+pub(crate) fn is_for_others(code: &str) -> bool {
+    matches!(code, ELSEWHERE | STOPPING)
+}
 
 /// Returns the error for a client whose turn was not accepted.
 #[must_use]
 pub(crate) fn refusal(refused: TurnRefused) -> ApiError {
     let (status, code) = match refused {
         TurnRefused::Full(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),
-        TurnRefused::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        TurnRefused::Stopping => (StatusCode::SERVICE_UNAVAILABLE, STOPPING),
         TurnRefused::Elsewhere => (StatusCode::SERVICE_UNAVAILABLE, ELSEWHERE),
     };
     let mut error = ApiError::new(status, code, refused.to_string());

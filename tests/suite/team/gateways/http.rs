@@ -112,6 +112,49 @@ async fn a_request_that_was_passed_on_has_the_rights_of_its_credential() {
     assert!(Client::new(port).send(Call::get("/health"), LIMIT).await.is_err());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn files_tasks_and_calls_of_a2a_reach_an_agent_of_another_gateway() {
+    let Some(pair) = Pair::new() else { return };
+    let _gateways = pair.start();
+    let agent = agent_of(&pair, &pair.second);
+    let (near, far) = (owner(&pair.first), owner(&pair.second));
+    // A file comes by one gateway, and the message that names it by the other one.
+    let sent =
+        far.send(Call::put("/api/files?name=note.txt").bytes(b"a note for the team"), LIMIT).await.unwrap();
+    assert_eq!(sent.status(), 201);
+    let file = json_of(sent).await["id"].as_str().unwrap().to_owned();
+    let body =
+        json!({"model": format!("flock/{agent}"), "messages": [{"role": "user", "content": "question 1."}]});
+    let call = Call::post("/v1/chat/completions").json(&body).unwrap().header("x-flock-files", &file);
+    let said = near.send(call, LIMIT).await.unwrap();
+    let (status, said) = (said.status(), json_of(said).await);
+    assert_eq!(status, 200, "{said}\n{}", pair.logs());
+    let seen = transcripts(&pair.first, agent).join("\n");
+    let place = seen
+        .split("[attachment: ")
+        .nth(1)
+        .and_then(|rest| rest.split(']').next())
+        .expect("the agent is told");
+    let content = std::fs::read(pair.first.file("workspaces").join(agent).join(place)).unwrap();
+    assert_eq!(content, b"a note for the team");
+    // The same file is not there for another message.
+    let call = Call::post("/v1/chat/completions").json(&body).unwrap().header("x-flock-files", &file);
+    assert_eq!(near.send(call, LIMIT).await.unwrap().status(), 404);
+    let message = json!({"kind": "message", "messageId": "m-1", "role": "user",
+        "parts": [{"kind": "text", "text": "question 2."}]});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}});
+    let call = Call::post(&format!("/flock/a2a/{agent}")).json(&call).unwrap();
+    let task = json_of(near.send(call, LIMIT).await.unwrap()).await;
+    let parts = json!([{"kind": "text", "text": format!("answer 2 of {agent}")}]);
+    assert_eq!(task["result"]["artifacts"][0]["parts"], parts, "{task}\n{}", pair.logs());
+    let id = task["result"]["id"].as_str().unwrap();
+    for client in [&near, &far] {
+        let cancelled = client.send(Call::post(&format!("/api/tasks/{id}/cancel")), LIMIT).await.unwrap();
+        let (status, cancelled) = (cancelled.status(), json_of(cancelled).await);
+        assert_eq!((status, &cancelled["error"]["code"]), (409, &json!("task_ended")), "{cancelled}");
+    }
+}
+
 /// The events of a home's gateway whose names begin with `types`.
 async fn watch(home: &TempHome, types: &str) -> ServerSentEvents {
     let answer = owner(home).ask(Call::get(&format!("/api/events?types={types}")), LIMIT).await.unwrap();
