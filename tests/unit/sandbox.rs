@@ -1,13 +1,18 @@
 //! Helpers shared by the tests of this module.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::process::{Child, Command};
 
 use crate::config::{Agent, CommandPolicy, DockerSettings, Role, SandboxMode, SkillsMode};
 use crate::sandbox::engine::Engine;
+use crate::sandbox::helper::{Environment, HelperClient, PROGRAM};
 
 /// Returns the configuration of a worker agent with this id.
 pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
@@ -86,4 +91,26 @@ async fn serve(stream: UnixStream, answer: impl Fn(&str) -> (u16, &'static str) 
     let whole = format!("HTTP/1.1 {status} Answer\r\n{head}\r\n\r\n{text}");
     stream.write_all(whole.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
+}
+
+/// Starts a helper as a plain process, with a root for its files.
+pub(crate) async fn helper(folder: &Path, root: &Path) -> (Child, HelperClient) {
+    let program = folder.join("flock-helper");
+    std::fs::write(&program, PROGRAM).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut child = loop {
+        match command.spawn() {
+            Ok(child) => break child,
+            // Another test's fork may hold the file open for writing for a moment.
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        tokio::task::yield_now().await;
+    };
+    let (reader, writer) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    let client = HelperClient::attach(reader, writer, None).await.unwrap();
+    let root = root.to_str().unwrap().to_owned();
+    (child, client.with_environment(Environment { root, ..Environment::default() }))
 }

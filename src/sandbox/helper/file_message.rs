@@ -15,8 +15,6 @@ pub const MAX_PATH: usize = 4096;
 pub const MAX_NAME: usize = 255;
 /// Limit on the entries of a folder in one frame.
 pub const MAX_LISTED: usize = 2048;
-/// Limit on the text of a refusal in bytes.
-const MAX_REASON: usize = 1024;
 
 /// A request for a file or a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +75,16 @@ pub enum FileAction {
     MakeFolder,
     /// Removes a file, or a link without its target.
     Remove,
+    /// Removes an empty folder.
+    RemoveFolder,
+    /// Reads the target of a link, which is answered as the bytes of a file.
+    ReadLink,
+    /// Creates a link. Nothing may be there.
+    MakeLink { target: Vec<u8> },
+    /// Sets the permissions of a file or a folder.
+    SetMode { mode: u32 },
+    /// Tells the time, by the clock that files are stamped with.
+    Clock,
 }
 
 /// The answer to a [`FileRequest`].
@@ -94,11 +102,13 @@ pub enum FileReply {
     },
     /// A part of a file.
     Bytes { bytes: Vec<u8>, version: FileVersion },
+    /// The time in nanoseconds since the Unix epoch.
+    Clock(i64),
     /// It was not done.
     Refused {
         why: FileRefusal,
-        /// The message of the system, if it gave one.
-        text: Vec<u8>,
+        /// The number of the system's error, or 0 if it gave none.
+        errno: u32,
     },
 }
 
@@ -144,7 +154,13 @@ pub enum FileRefusal {
     IsFolder,
     /// A folder is needed, and something else is there.
     NotFolder,
-    /// A file is needed, and a FIFO, a socket or a device is there.
+    /// A file is needed, and a FIFO is there.
+    IsFifo,
+    /// A file is needed, and a socket is there.
+    IsSocket,
+    /// A file is needed, and a device is there.
+    IsDevice,
+    /// A file is needed, and a socket or a device is there, which can't be opened to tell them apart.
     IsSpecial,
     /// The file is another one than before, or not the draft that it should be.
     Changed,
@@ -153,11 +169,14 @@ pub enum FileRefusal {
 }
 
 impl FileRefusal {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 10] = [
         Self::NotFound,
         Self::Outside,
         Self::IsFolder,
         Self::NotFolder,
+        Self::IsFifo,
+        Self::IsSocket,
+        Self::IsDevice,
         Self::IsSpecial,
         Self::Changed,
         Self::System,
@@ -212,6 +231,17 @@ impl FileRequest {
             }
             FileAction::MakeFolder => out.u8(7),
             FileAction::Remove => out.u8(8),
+            FileAction::RemoveFolder => out.u8(9),
+            FileAction::ReadLink => out.u8(10),
+            FileAction::MakeLink { target } => {
+                out.u8(11);
+                out.bytes(target);
+            }
+            FileAction::SetMode { mode } => {
+                out.u8(12);
+                out.u32(*mode);
+            }
+            FileAction::Clock => out.u8(13),
         }
     }
 
@@ -238,6 +268,11 @@ impl FileRequest {
             6 => FileAction::Discard { draft: input.u64()? },
             7 => FileAction::MakeFolder,
             8 => FileAction::Remove,
+            9 => FileAction::RemoveFolder,
+            10 => FileAction::ReadLink,
+            11 => FileAction::MakeLink { target: input.bytes(MAX_PATH)? },
+            12 => FileAction::SetMode { mode: input.u32()? },
+            13 => FileAction::Clock,
             _ => return None,
         };
         Some(Self { root, path, action })
@@ -263,10 +298,14 @@ impl FileReply {
                 out.bytes(bytes);
                 out.version(version);
             }
-            Self::Refused { why, text } => {
+            Self::Clock(now) => {
+                out.u8(5);
+                out.u64(*now as u64);
+            }
+            Self::Refused { why, errno } => {
                 out.u8(4);
                 out.u8(*why as u8);
-                out.bytes(&text[..text.len().min(MAX_REASON)]);
+                out.u32(*errno);
             }
         }
     }
@@ -280,10 +319,8 @@ impl FileReply {
                 next: input.bytes(MAX_NAME)?,
             },
             3 => Self::Bytes { bytes: input.bytes(MAX_PART)?, version: input.version()? },
-            4 => Self::Refused {
-                why: *FileRefusal::ALL.get(usize::from(input.u8()?))?,
-                text: input.bytes(MAX_REASON)?,
-            },
+            4 => Self::Refused { why: *FileRefusal::ALL.get(usize::from(input.u8()?))?, errno: input.u32()? },
+            5 => Self::Clock(input.u64()? as i64),
             _ => return None,
         })
     }

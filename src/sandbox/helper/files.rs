@@ -2,7 +2,9 @@
 //!
 //! The answers come from inside the sandbox, so they are bounded and checked like every other frame.
 
-use std::os::unix::ffi::OsStrExt as _;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use super::client::{HelperClient, REPLY_TIMEOUT};
@@ -24,13 +26,13 @@ const MAX_EMPTY_LISTS: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The request was not carried out.
-    #[error("{path:?} {}", reason(*why, text))]
+    #[error("{path:?} {}", reason(*why, *errno))]
     Refused {
         /// The path as the caller gave it.
         path: PathBuf,
         why: FileRefusal,
-        /// The message of the system in the sandbox, if it gave one.
-        text: String,
+        /// The number of the system's error in the sandbox, or 0 if it gave none.
+        errno: i32,
     },
     /// The file is larger than the caller's limit.
     #[error("{path:?} has {size} bytes; at most {cap} are read")]
@@ -64,15 +66,18 @@ impl FileError {
 }
 
 /// Completes a sentence that begins with the path.
-fn reason(why: FileRefusal, text: &str) -> String {
+fn reason(why: FileRefusal, errno: i32) -> String {
     match why {
         FileRefusal::NotFound => "is not there".to_owned(),
         FileRefusal::Outside => "leads outside the folder, or through a link".to_owned(),
         FileRefusal::IsFolder => "is a folder, not a file".to_owned(),
         FileRefusal::NotFolder => "is not a folder".to_owned(),
-        FileRefusal::IsSpecial => "is a FIFO, a socket or a device, not a file".to_owned(),
+        FileRefusal::IsFifo => "is a FIFO, not a file".to_owned(),
+        FileRefusal::IsSocket => "is a socket, not a file".to_owned(),
+        FileRefusal::IsDevice => "is a device, not a file".to_owned(),
+        FileRefusal::IsSpecial => "is a socket or a device, not a file".to_owned(),
         FileRefusal::Changed => "changes again and again while it is read or written".to_owned(),
-        FileRefusal::System => format!("can't be reached: {text}"),
+        FileRefusal::System => format!("can't be reached: {}", io::Error::from_raw_os_error(errno)),
     }
 }
 
@@ -148,41 +153,95 @@ impl HelperFiles<'_> {
     /// Returns [`FileError::TooLarge`] if the file is longer than `cap`, and [`FileError::Refused`] if the path names no
     /// regular file below the folder or the file keeps changing.
     pub async fn read(&self, path: &Path, cap: u64) -> Result<Vec<u8>, FileError> {
-        for _ in 0..=MAX_REREADS {
-            if let Some(bytes) = self.read_once(path, cap).await? {
-                return Ok(bytes);
-            }
-        }
-        Err(FileError::Refused { path: path.to_owned(), why: FileRefusal::Changed, text: String::new() })
+        let (bytes, size) = self.read_up_to(path, cap, true).await?;
+        debug_assert_eq!(bytes.len() as u64, size);
+        Ok(bytes)
     }
 
-    /// Reads a file in parts. Returns `None` if it has changed between two of them.
-    async fn read_once(&self, path: &Path, cap: u64) -> Result<Option<Vec<u8>>, FileError> {
+    /// Reads the first bytes of a file, at most `most`. The second value is the size of the file. With no bytes at all it
+    /// is only found out that there is a file.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`FileError::Refused`] if the path names no regular file below the folder or the file keeps changing.
+    pub async fn beginning(&self, path: &Path, most: u64) -> Result<(Vec<u8>, u64), FileError> {
+        self.read_up_to(path, most, false).await
+    }
+
+    /// Reads the next part of a file, at most [`MAX_PART`] bytes from `offset`, with the version that it is of. A file of
+    /// any size can be read so, with the memory of one part. `version` is that of the earlier parts.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`FileError::Refused`] with [`FileRefusal::Changed`] if it is another version by now, and with another
+    /// reason if the path names no regular file below the folder.
+    pub async fn part(
+        &self,
+        path: &Path,
+        offset: u64,
+        version: Option<FileVersion>,
+    ) -> Result<(Vec<u8>, FileVersion), FileError> {
+        let changed = || FileError::Refused { path: path.to_owned(), why: FileRefusal::Changed, errno: 0 };
+        self.next_part(path, (offset, MAX_PART as u64), version, None).await?.ok_or_else(changed)
+    }
+
+    async fn read_up_to(&self, path: &Path, cap: u64, is_whole: bool) -> Result<(Vec<u8>, u64), FileError> {
+        for _ in 0..=MAX_REREADS {
+            if let Some(found) = self.read_once(path, cap, is_whole).await? {
+                return Ok(found);
+            }
+        }
+        Err(FileError::Refused { path: path.to_owned(), why: FileRefusal::Changed, errno: 0 })
+    }
+
+    /// Reads a file in parts, all of it or its first `cap` bytes. Returns `None` if it has changed between two of them.
+    async fn read_once(
+        &self,
+        path: &Path,
+        cap: u64,
+        is_whole: bool,
+    ) -> Result<Option<(Vec<u8>, u64)>, FileError> {
         let mut bytes = Vec::new();
         let mut known: Option<FileVersion> = None;
         loop {
             let offset = bytes.len() as u64;
-            let most = u32::try_from(MAX_PART).unwrap_or(u32::MAX);
-            let (part, version) =
-                match self.ask(path, FileAction::Read { offset, most, version: known }).await? {
-                    FileReply::Bytes { bytes, version } => (bytes, version),
-                    FileReply::Refused { why: FileRefusal::Changed, .. } => return Ok(None),
-                    reply => return Err(failed(path, reply)),
-                };
-            if version.size > cap {
-                return Err(FileError::TooLarge { path: path.to_owned(), size: version.size, cap });
-            }
-            // A part is as large as it can be, so their number is bounded. A smaller one is of a file that became shorter.
-            let wanted = version.size.saturating_sub(offset).min(MAX_PART as u64);
-            if part.len() as u64 != wanted || known.is_some_and(|known| known != version) {
+            let most =
+                if is_whole { MAX_PART as u64 } else { cap.saturating_sub(offset).min(MAX_PART as u64) };
+            let whole = is_whole.then_some(cap);
+            let Some((part, version)) = self.next_part(path, (offset, most), known, whole).await? else {
                 return Ok(None);
-            }
+            };
             bytes.extend_from_slice(&part);
-            if bytes.len() as u64 >= version.size {
-                return Ok(Some(bytes));
+            if bytes.len() as u64 >= version.size.min(cap) {
+                return Ok(Some((bytes, version.size)));
             }
             known = Some(version);
         }
+    }
+
+    /// Reads a part of a file. Returns `None` if the file is not the known one any more. `whole` is the limit on the whole
+    /// file, if there is one.
+    async fn next_part(
+        &self,
+        path: &Path,
+        (offset, most): (u64, u64),
+        known: Option<FileVersion>,
+        whole: Option<u64>,
+    ) -> Result<Option<(Vec<u8>, FileVersion)>, FileError> {
+        let asked = u32::try_from(most).unwrap_or(u32::MAX);
+        let (part, version) =
+            match self.ask(path, FileAction::Read { offset, most: asked, version: known }).await? {
+                FileReply::Bytes { bytes, version } => (bytes, version),
+                FileReply::Refused { why: FileRefusal::Changed, .. } => return Ok(None),
+                reply => return Err(failed(path, reply)),
+            };
+        if let Some(cap) = whole.filter(|cap| version.size > *cap) {
+            return Err(FileError::TooLarge { path: path.to_owned(), size: version.size, cap });
+        }
+        // A part is as large as it can be, so their number is bounded. A smaller one is of a file that became shorter.
+        let wanted = version.size.saturating_sub(offset).min(most);
+        let is_same = known.is_none_or(|known| known == version) && part.len() as u64 == wanted;
+        Ok(is_same.then_some((part, version)))
     }
 
     /// Writes a file in one step. The folders above it must exist.
@@ -226,6 +285,57 @@ impl HelperFiles<'_> {
     /// Returns a [`FileError`] if nothing is there, if it is a folder, or if it can't be removed.
     pub async fn remove(&self, path: &Path) -> Result<(), FileError> {
         self.done(path, FileAction::Remove).await
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if nothing is there, or if it is no folder or not empty.
+    pub async fn remove_folder(&self, path: &Path) -> Result<(), FileError> {
+        self.done(path, FileAction::RemoveFolder).await
+    }
+
+    /// Returns the target of a link, without following it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if the path is not a link below the folder.
+    pub async fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
+        match self.ask(path, FileAction::ReadLink).await? {
+            FileReply::Bytes { bytes, .. } => Ok(PathBuf::from(OsString::from_vec(bytes))),
+            reply => Err(failed(path, reply)),
+        }
+    }
+
+    /// Creates a link to a path, which need not exist. Nothing may exist at the link's own path.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if something exists there already or the link can't be created.
+    pub async fn make_link(&self, path: &Path, to: &Path) -> Result<(), FileError> {
+        self.done(path, FileAction::MakeLink { target: to.as_os_str().as_bytes().to_vec() }).await
+    }
+
+    /// Sets the permissions of a file or folder.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if nothing is there, it is a link, or the permissions can't be set.
+    pub async fn set_mode(&self, path: &Path, mode: u32) -> Result<(), FileError> {
+        self.done(path, FileAction::SetMode { mode }).await
+    }
+
+    /// Returns the time in nanoseconds since the Unix epoch, by the clock that the files are stamped with.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if the helper does not answer.
+    pub async fn clock(&self) -> Result<i64, FileError> {
+        match self.ask(Path::new(""), FileAction::Clock).await? {
+            FileReply::Clock(now) => Ok(now),
+            reply => Err(failed(Path::new(""), reply)),
+        }
     }
 
     async fn done(&self, path: &Path, action: FileAction) -> Result<(), FileError> {
@@ -273,9 +383,9 @@ impl Drop for DraftGuard<'_> {
 /// Returns the error of an answer that is not the wanted one.
 fn failed(path: &Path, reply: FileReply) -> FileError {
     match reply {
-        FileReply::Refused { why, text } => {
-            let text = String::from_utf8_lossy(&text).into_owned();
-            FileError::Refused { path: path.to_owned(), why, text }
+        FileReply::Refused { why, errno } => {
+            let errno = i32::try_from(errno).unwrap_or(0);
+            FileError::Refused { path: path.to_owned(), why, errno }
         }
         _ => unexpected(path),
     }

@@ -1,35 +1,9 @@
-use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
-
-use tokio::process::{Child, Command};
+use std::os::unix::fs::symlink;
 
 use super::*;
 use crate::home::beneath::{BeneathError, FileKind, Root};
 use crate::sandbox::helper::file_message::EntryKind;
-use crate::sandbox::helper::{Environment, PROGRAM};
-
-/// Starts a helper as a plain process, with a root for its files.
-async fn helper(folder: &Path, root: &Path) -> (Child, HelperClient) {
-    let program = folder.join("flock-helper");
-    std::fs::write(&program, PROGRAM).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = Command::new(&program);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    let end = Instant::now() + Duration::from_secs(60);
-    let mut child = loop {
-        match command.spawn() {
-            Ok(child) => break child,
-            // Another test's fork may hold the file open for writing for a moment.
-            Err(error) => assert!(Instant::now() < end, "{error}"),
-        }
-        tokio::task::yield_now().await;
-    };
-    let (reader, writer) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
-    let client = HelperClient::attach(reader, writer, None).await.unwrap();
-    let root = root.to_str().unwrap().to_owned();
-    (child, client.with_environment(Environment { root, ..Environment::default() }))
-}
+use crate::sandbox::testing::helper;
 
 /// Returns the refusal of the helper that stands for an error of flock's own access.
 fn same(error: &BeneathError) -> FileRefusal {
@@ -38,8 +12,11 @@ fn same(error: &BeneathError) -> FileRefusal {
         BeneathError::NotFound { .. } => FileRefusal::NotFound,
         BeneathError::WrongKind { wanted: "a folder", .. } => FileRefusal::NotFolder,
         BeneathError::WrongKind { found: "a folder", .. } => FileRefusal::IsFolder,
+        BeneathError::WrongKind { found: "a FIFO", .. } => FileRefusal::IsFifo,
+        BeneathError::WrongKind { found: "a socket", .. } => FileRefusal::IsSocket,
+        BeneathError::WrongKind { found: "a device", .. } => FileRefusal::IsDevice,
         BeneathError::WrongKind { .. } => FileRefusal::IsSpecial,
-        BeneathError::TooLarge { .. } | BeneathError::Io { .. } => FileRefusal::System,
+        _ => FileRefusal::System,
     }
 }
 

@@ -7,7 +7,7 @@ use super::codec::{Reader, Writer};
 use super::file_message::{FileReply, FileRequest};
 
 /// Version of the protocol. Both sides must use the same.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Limit on the output kept of a command, in bytes. Both halves must fit into one frame.
 pub const MAX_KEEP: usize = 768 * 1024;
 /// Limit on a command in bytes. Linux accepts no longer argument.

@@ -139,13 +139,15 @@ async fn nothing_leads_outside_and_nothing_but_a_file_is_read_or_replaced() {
         ("folder", FileRefusal::IsFolder),
         ("", FileRefusal::IsFolder),
         ("file/below", FileRefusal::NotFolder),
-        ("fifo", FileRefusal::IsSpecial),
+        ("fifo", FileRefusal::IsFifo),
         ("socket", FileRefusal::IsSpecial),
         ("nothing/below", FileRefusal::NotFound),
     ] {
         let read = files.read(to_path(path), CAP).await.unwrap_err();
         assert_eq!(read.refusal(), Some(why), "read {path:?}: {read}");
         let large = vec![0_u8; MAX_PART + 1];
+        // What is replaced is looked at without opening it.
+        let why = if why == FileRefusal::IsSpecial { FileRefusal::IsSocket } else { why };
         for bytes in [&b"new"[..], &large[..]] {
             let write = files.write(to_path(path), bytes, None).await.unwrap_err();
             assert_eq!(write.refusal(), Some(why), "write {path:?}: {write}");
@@ -226,6 +228,50 @@ async fn a_large_file_that_is_given_up_leaves_nothing() {
     assert_eq!(names(&place), Vec::<String>::new());
 }
 
+#[tokio::test]
+async fn what_a_broken_connection_had_written_gets_no_name_and_does_not_stay() {
+    let helper = Helper::start();
+    let place = helper.place();
+    std::fs::write(place.join("large"), "old").unwrap();
+    let mut raw = super::protocol::Raw::of(&helper);
+    raw.greet(super::protocol::NONCE);
+    let root = place.to_str().unwrap().as_bytes().to_vec();
+    for (number, name) in [(1, "large"), (2, "new")] {
+        let action = FileAction::Part { draft: number, offset: 0, bytes: vec![1; MAX_PART] };
+        let file = FileRequest { root: root.clone(), path: name.as_bytes().to_vec(), action };
+        raw.send(&super::protocol::bytes(super::protocol::NONCE, &Request::File { request: 7, file }));
+        let reply = raw.reply(super::protocol::NONCE);
+        assert_eq!(reply, Reply::File { request: 7, reply: FileReply::Done });
+    }
+    assert_eq!(names(&place).len(), 3, "two drafts beside the old file");
+    drop(raw);
+    let client = helper.attach_at(&place).await;
+    assert_eq!(client.files().read(to_path("large"), CAP).await.unwrap(), b"old");
+    assert_eq!(names(&place), ["large"]);
+}
+
+#[tokio::test]
+async fn links_and_permissions_are_those_of_the_entry_itself() {
+    let helper = Helper::start();
+    let place = helper.place();
+    let client = helper.attach_at(&place).await;
+    let files = client.files();
+    files.make_link(to_path("link"), to_path("../outside")).await.unwrap();
+    assert_eq!(files.read_link(to_path("link")).await.unwrap(), to_path("../outside"));
+    assert!(files.make_link(to_path("link"), to_path("other")).await.is_err(), "nothing is replaced");
+    let refused = files.set_mode(to_path("link"), 0o600).await.unwrap_err();
+    assert_eq!(refused.refusal(), Some(FileRefusal::Outside));
+    files.create_dir_all(to_path("folder")).await.unwrap();
+    files.set_mode(to_path("folder"), 0o700).await.unwrap();
+    assert_eq!(files.look(to_path("folder")).await.unwrap().mode, 0o700);
+    files.write(to_path("folder/file"), b"x", None).await.unwrap();
+    assert!(files.remove_folder(to_path("folder")).await.is_err(), "it is not empty");
+    files.remove(to_path("folder/file")).await.unwrap();
+    files.remove_folder(to_path("folder")).await.unwrap();
+    assert!(files.remove_folder(to_path("link")).await.is_err());
+    assert_eq!(names(&place), ["link"]);
+}
+
 /// A client of something that answers requests for files as `answer` says.
 async fn answered(mut answer: impl FnMut(FileAction) -> FileReply + Send + 'static) -> HelperClient {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
@@ -285,6 +331,11 @@ fn a_message_has_one_encoding_and_a_part_of_it_is_none() {
         FileAction::Discard { draft: u64::MAX },
         FileAction::MakeFolder,
         FileAction::Remove,
+        FileAction::RemoveFolder,
+        FileAction::ReadLink,
+        FileAction::MakeLink { target: b"../a".to_vec() },
+        FileAction::SetMode { mode: 0o700 },
+        FileAction::Clock,
     ];
     for action in actions {
         let file = FileRequest { root: b"/workspace".to_vec(), path: b"a/b".to_vec(), action };
@@ -296,15 +347,19 @@ fn a_message_has_one_encoding_and_a_part_of_it_is_none() {
         assert_eq!(Request::decode(kind, &[&payload[..], &[0]].concat()), None, "{request:?}");
         assert_eq!(Request::decode(kind, &payload), Some(request));
     }
-    let refused = |why| FileReply::Refused { why, text: b"why".to_vec() };
+    let refused = |why| FileReply::Refused { why, errno: 13 };
     let replies = [
         FileReply::Done,
+        FileReply::Clock(-5),
         entries(&[b"a", b"b"], b"b"),
         FileReply::Bytes { bytes: b"x".to_vec(), version: known },
         refused(FileRefusal::NotFound),
         refused(FileRefusal::Outside),
         refused(FileRefusal::IsFolder),
         refused(FileRefusal::NotFolder),
+        refused(FileRefusal::IsFifo),
+        refused(FileRefusal::IsSocket),
+        refused(FileRefusal::IsDevice),
         refused(FileRefusal::IsSpecial),
         refused(FileRefusal::Changed),
         refused(FileRefusal::System),

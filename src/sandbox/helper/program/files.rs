@@ -9,20 +9,20 @@
 //! `/proc/self/fd/N` stands for the folder that the descriptor N is open on, whatever its path is by now. With it, the
 //! functions of the standard library work below a descriptor.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::file_message::{
     EntryKind, FileAction, FileEntry, FileRefusal, FileReply, FileRequest, FileVersion, MAX_LISTED, MAX_NAME, MAX_PART,
     MAX_PATH,
 };
-use crate::job;
 use crate::sys::{O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH};
 
 const ENOENT: i32 = 2;
@@ -38,18 +38,19 @@ const NEW_FILE: u32 = 0o644;
 /// A request that is not carried out.
 struct Refused {
     why: FileRefusal,
-    text: String,
+    errno: u32,
 }
 
 impl From<FileRefusal> for Refused {
     fn from(why: FileRefusal) -> Self {
-        Self { why, text: String::new() }
+        Self { why, errno: 0 }
     }
 }
 
 impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Self {
-        let why = match error.raw_os_error() {
+        let errno = error.raw_os_error();
+        let why = match errno {
             Some(ENOENT) => FileRefusal::NotFound,
             Some(ELOOP) => FileRefusal::Outside,
             Some(ENOTDIR) => FileRefusal::NotFolder,
@@ -58,14 +59,47 @@ impl From<io::Error> for Refused {
             Some(ENXIO | ENODEV) => FileRefusal::IsSpecial,
             _ => FileRefusal::System,
         };
-        Self { why, text: job::reason(&error) }
+        Self { why, errno: errno.and_then(|errno| u32::try_from(errno).ok()).unwrap_or(0) }
+    }
+}
+
+/// The files that are being written in parts.
+#[derive(Default)]
+pub struct Drafts {
+    /// By their numbers, each with the request that removes it.
+    open: HashMap<u64, FileRequest>,
+}
+
+impl Drafts {
+    /// Carries out a request.
+    pub fn answer(&mut self, request: &FileRequest) -> FileReply {
+        let reply = answer(request);
+        match request.action {
+            FileAction::Part { draft, offset: 0, .. } if reply == FileReply::Done => {
+                let (root, path) = (request.root.clone(), request.path.clone());
+                let discard = FileRequest { root, path, action: FileAction::Discard { draft } };
+                self.open.insert(draft, discard);
+            }
+            FileAction::Commit { draft, .. } | FileAction::Discard { draft } if reply == FileReply::Done => {
+                drop(self.open.remove(&draft));
+            }
+            _ => {}
+        }
+        reply
+    }
+
+    /// Removes what has not got a name. Nobody goes on with it once its connection has ended.
+    pub fn discard(&mut self) {
+        for request in std::mem::take(&mut self.open).into_values() {
+            drop(answer(&request));
+        }
     }
 }
 
 /// Carries out a request.
-pub fn answer(request: &FileRequest) -> FileReply {
+fn answer(request: &FileRequest) -> FileReply {
     let done = carry_out(request);
-    done.unwrap_or_else(|refused| FileReply::Refused { why: refused.why, text: refused.text.into_bytes() })
+    done.unwrap_or_else(|refused| FileReply::Refused { why: refused.why, errno: refused.errno })
 }
 
 fn carry_out(request: &FileRequest) -> Result<FileReply, Refused> {
@@ -129,6 +163,29 @@ fn carry_out(request: &FileRequest) -> Result<FileReply, Refused> {
         FileAction::Remove => {
             let (folder, name) = root.parent(&names)?;
             Ok(fs::remove_file(folder.child(name)).map(|()| FileReply::Done)?)
+        }
+        FileAction::RemoveFolder => {
+            let (folder, name) = root.parent(&names)?;
+            Ok(fs::remove_dir(folder.child(name)).map(|()| FileReply::Done)?)
+        }
+        FileAction::ReadLink => {
+            let (folder, name) = root.parent(&names)?;
+            let place = folder.child(name);
+            let target = fs::read_link(&place)?.into_os_string().into_vec();
+            Ok(FileReply::Bytes { bytes: target, version: version(&fs::symlink_metadata(&place)?) })
+        }
+        FileAction::MakeLink { target } => {
+            let (folder, name) = root.parent(&names)?;
+            let made = std::os::unix::fs::symlink(OsStr::from_bytes(target), folder.child(name));
+            Ok(made.map(|()| FileReply::Done)?)
+        }
+        FileAction::SetMode { mode } => {
+            let (folder, name) = root.parent(&names)?;
+            folder.set_mode(name, *mode)
+        }
+        FileAction::Clock => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            Ok(FileReply::Clock(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)))
         }
     }
 }
@@ -259,6 +316,20 @@ impl Folder {
         Ok((file, found))
     }
 
+    /// Sets the permissions of a file or a folder.
+    fn set_mode(&self, name: &[u8], mode: u32) -> Result<FileReply, Refused> {
+        // Without any right on it, which the owner may have taken away.
+        let flags = O_PATH | O_NOFOLLOW;
+        let handle = OpenOptions::new().read(true).custom_flags(flags).open(self.child(name))?;
+        match kind(&handle.metadata()?) {
+            EntryKind::Link => return Err(FileRefusal::Outside.into()),
+            EntryKind::Special => return Err(FileRefusal::IsSpecial.into()),
+            EntryKind::File | EntryKind::Folder => {}
+        }
+        let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        Ok(fs::set_permissions(path, Permissions::from_mode(mode & 0o777)).map(|()| FileReply::Done)?)
+    }
+
     /// Opens a draft of this size for writing.
     fn open_draft(&self, draft: &[u8], size: u64) -> Result<File, Refused> {
         let flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -310,7 +381,9 @@ fn expect_file(found: &Metadata) -> Result<(), Refused> {
         EntryKind::File => Ok(()),
         EntryKind::Folder => Err(FileRefusal::IsFolder.into()),
         EntryKind::Link => Err(FileRefusal::Outside.into()),
-        EntryKind::Special => Err(FileRefusal::IsSpecial.into()),
+        EntryKind::Special if found.file_type().is_fifo() => Err(FileRefusal::IsFifo.into()),
+        EntryKind::Special if found.file_type().is_socket() => Err(FileRefusal::IsSocket.into()),
+        EntryKind::Special => Err(FileRefusal::IsDevice.into()),
     }
 }
 

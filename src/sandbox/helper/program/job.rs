@@ -218,7 +218,7 @@ pub fn exec(program: &OsStr, arguments: impl Iterator<Item = OsString>) -> ExitC
 }
 
 /// Returns the system's message without the number that the standard library appends.
-pub fn reason(error: &io::Error) -> String {
+fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }

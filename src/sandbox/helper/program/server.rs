@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::{Duration, Instant};
 
-use crate::files;
+use crate::files::Drafts;
 use crate::frame::{self, Decoder, Nonce};
 use crate::guest::Guests;
 use crate::job::{Job, Phase};
@@ -38,6 +38,7 @@ pub struct Server {
     queue: VecDeque<u8>,
     jobs: Vec<Job>,
     guests: Guests,
+    drafts: Drafts,
     streams: Streams,
     last_id: u32,
     next_mark: u64,
@@ -66,6 +67,7 @@ impl Server {
             queue: VecDeque::new(),
             jobs: Vec::new(),
             guests: Guests::default(),
+            drafts: Drafts::default(),
             streams: Streams::default(),
             last_id: 0,
             next_mark: unmarked,
@@ -188,7 +190,10 @@ impl Server {
                     let reply = self.guests.dismiss(request, mark, end);
                     self.reply_all(reply);
                 }
-                Request::File { request, file } => self.reply(&Reply::File { request, reply: files::answer(&file) }),
+                Request::File { request, file } => {
+                    let reply = self.drafts.answer(&file);
+                    self.reply(&Reply::File { request, reply });
+                }
             },
             _ => {}
         }
@@ -206,6 +211,7 @@ impl Server {
             }
         }
         self.guests.end_all();
+        self.drafts.discard();
         let listens = self.streams.listen(port);
         self.reply(&Reply::Welcome { version: VERSION, listens });
     }
