@@ -23,7 +23,9 @@ use nix::fcntl::{
 use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmod, fchmodat, fstat, fstatat, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, linkat, symlinkat, unlinkat};
 
+use super::elsewhere;
 use crate::error::Explain;
+use crate::id::EngineName;
 
 /// An error of access below a folder.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +59,21 @@ pub enum BeneathError {
         size: u64,
         /// The limit in bytes.
         cap: u64,
+    },
+    /// The workspace is not a folder of this machine.
+    #[error("{path:?} is on the engine {engine}, which is on another machine, and this needs it on this one")]
+    Elsewhere {
+        path: PathBuf,
+        /// The engine that has it.
+        engine: EngineName,
+    },
+    /// The files are on another machine, and what reaches them there failed. Whether a change was made is not known.
+    #[error("failed to reach {path:?} on another machine")]
+    Unreachable {
+        /// The path as the caller gave it.
+        path: PathBuf,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A system call failed.
     #[error("failed to {verb} {path:?}")]
@@ -118,12 +135,17 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// Returns [`BeneathError::NotFound`] if it does not exist, and another variant if it is not a folder or is a link.
+    /// Returns [`BeneathError::NotFound`] if it does not exist, [`BeneathError::Elsewhere`] if it is the mark of a workspace
+    /// on another machine, and another variant if it is not a folder or is a link.
     pub fn open(folder: &Path) -> Result<Self, BeneathError> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let fd = nix::fcntl::open(folder, flags, Mode::empty())
-            .map_err(errno_error("open", folder, "a folder"))?;
-        Ok(Self { fd })
+        match nix::fcntl::open(folder, flags, Mode::empty()) {
+            Ok(fd) => Ok(Self { fd }),
+            Err(errno) => Err(match elsewhere::engine_of(folder).filter(|_| errno == Errno::ENOTDIR) {
+                Some(engine) => BeneathError::Elsewhere { path: folder.to_owned(), engine },
+                None => errno_error("open", folder, "a folder")(errno),
+            }),
+        }
     }
 
     /// Reads a whole file of at most `cap` bytes.

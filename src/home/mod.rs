@@ -5,6 +5,7 @@
 
 pub mod atomic;
 pub mod beneath;
+pub mod elsewhere;
 mod error;
 pub(crate) mod fingerprint;
 pub(crate) mod folder_rights;

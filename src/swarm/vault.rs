@@ -394,5 +394,7 @@ fn reason(failure: &BeneathError) -> String {
             tracing::warn!("vault: {}", crate::error::chain(failure));
             format!("failed to {verb} it: {}", source.kind())
         }
+        // Vaults are on this machine.
+        BeneathError::Elsewhere { .. } | BeneathError::Unreachable { .. } => "it can't be reached".to_owned(),
     }
 }

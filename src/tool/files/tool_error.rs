@@ -18,6 +18,13 @@ pub(super) fn for_model(place: &WorkspacePath, failure: &BeneathError) -> ToolEr
         BeneathError::TooLarge { size, cap, .. } => {
             format!("{place} has {size} bytes; at most {cap} are possible: use exec on parts of it")
         }
+        BeneathError::Elsewhere { .. } => format!("{place} is on another machine, and can't be reached here"),
+        BeneathError::Unreachable { .. } => {
+            tracing::warn!("file tool: {}", error::chain(failure));
+            format!(
+                "the sandbox stopped answering, so it is not known what became of {place}: look at it again"
+            )
+        }
         // The whole cause may contain paths of the host, so it goes to the log only.
         BeneathError::Io { verb, source, .. } => {
             tracing::warn!("file tool: {}", error::chain(failure));
