@@ -31,6 +31,22 @@ impl Walk {
     }
 }
 
+/// A folder that can be listed, wherever it is.
+pub(crate) trait Listing {
+    /// Lists a folder, sorted by name, at most `cap` entries. The second value is `true` if there are more.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if the path is not a folder below this one or can't be read.
+    fn list(&self, path: &Path, cap: usize) -> Result<(Vec<DirEntry>, bool), BeneathError>;
+}
+
+impl Listing for Root {
+    fn list(&self, path: &Path, cap: usize) -> Result<(Vec<DirEntry>, bool), BeneathError> {
+        Self::list(self, path, cap)
+    }
+}
+
 /// Walks through `from`, a path relative to `root`; an empty path is the root itself.
 ///
 /// Names that begin with a dot are skipped. They are temporary files of atomic writes, and files that programs keep for
@@ -40,13 +56,18 @@ impl Walk {
 ///
 /// Returns a [`BeneathError`] if the folder itself can't be listed. A subfolder that can't be listed is logged and
 /// counts as more.
-pub(crate) fn walk(root: &Root, from: &Path, limits: WalkLimits) -> Result<Walk, BeneathError> {
+pub(crate) fn walk(root: &impl Listing, from: &Path, limits: WalkLimits) -> Result<Walk, BeneathError> {
     let mut found = Walk::default();
     descend(root, from, limits, &mut found)?;
     Ok(found)
 }
 
-fn descend(root: &Root, folder: &Path, limits: WalkLimits, found: &mut Walk) -> Result<(), BeneathError> {
+fn descend(
+    root: &impl Listing,
+    folder: &Path,
+    limits: WalkLimits,
+    found: &mut Walk,
+) -> Result<(), BeneathError> {
     let room = limits.entries.saturating_sub(found.entries.len());
     // Hidden entries are dropped below, so more than `room` have to be read.
     let (entries, more) = root.list(folder, room + MAX_HIDDEN)?;

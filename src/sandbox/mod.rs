@@ -32,6 +32,7 @@ pub(crate) mod testing;
 pub(crate) mod usage;
 pub mod volumes;
 pub mod workspace;
+pub mod workspace_files;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 use crate::id::{AgentId, EngineName};
 use crate::provider::BoxFuture;
 use engines::PlannedMove;
+use workspace_files::RemoteFiles;
 
 pub use error::SandboxError;
 pub use helper::message::{CommandExit, JobRequest, Output};
@@ -191,6 +193,16 @@ pub trait Sandbox: Send + Sync {
     ) -> BoxFuture<'a, Result<i32, SandboxError>> {
         let reason = "this kind of sandbox runs no agent programs".to_owned();
         Box::pin(async { Err(SandboxError::NotStarted { reason }) })
+    }
+
+    /// Returns the access to a workspace that lies beside the sandbox on another machine. If `starts` is set, a sandbox that
+    /// is missing is created first. `None` if the workspace is a folder of this machine, or the sandbox does not run.
+    fn remote_files<'a>(
+        &'a self,
+        _agent: &'a AgentId,
+        _starts: bool,
+    ) -> BoxFuture<'a, Result<Option<RemoteFiles>, SandboxError>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// Removes the agent's sandbox. It is not an error if there is none.

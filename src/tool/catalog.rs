@@ -7,6 +7,7 @@ use super::sessions::{self, SessionService};
 use super::{AgentLookup, Registry, ToolDefinition, ToolError, exec, files, process, team};
 use crate::provider::ToolSpec;
 use crate::sandbox::Sandbox;
+use crate::sandbox::workspace_files::Workspaces;
 
 /// All tools, in the order in which they are offered.
 pub static TOOLS: [&ToolDefinition; 45] = [
@@ -111,7 +112,8 @@ pub fn build(parts: &ToolServices) -> Registry {
     let mut registry = Registry::default();
     registry.add(exec::tool(&parts.sandbox));
     registry.add(process::tool(&parts.sandbox));
-    files::all(&parts.agents).into_iter().for_each(|tool| registry.add(tool));
+    let workspaces = Workspaces::new(&parts.sandbox);
+    files::all(&parts.agents, &workspaces).into_iter().for_each(|tool| registry.add(tool));
     sessions::all(&parts.sessions).into_iter().for_each(|tool| registry.add(tool));
     registry
 }

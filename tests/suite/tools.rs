@@ -11,6 +11,7 @@ use flock::config::model::{Autonomy, DockerSettings};
 use flock::config::{Agent, CommandPolicy, Role, SandboxMode, SkillsMode};
 use flock::id::TurnId;
 use flock::provider::Block;
+use flock::sandbox::workspace_files::Workspaces;
 use flock::tool::{AgentLookup, CallContext, Tool, ToolError, files};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::stat::{Mode, SFlag, mknod};
@@ -65,7 +66,7 @@ impl Bench {
             labels: Vec::new(),
         };
         let agents: AgentLookup = Arc::new(move |_| Some(agent.clone()));
-        Self { dir, tools: files::all(&agents) }
+        Self { dir, tools: files::all(&agents, &Workspaces::of_this_machine()) }
     }
 
     fn at(&self, name: impl AsRef<Path>) -> PathBuf {

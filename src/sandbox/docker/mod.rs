@@ -12,6 +12,7 @@ mod home_containers;
 mod program_run;
 mod provision;
 mod relocation;
+mod remote_files;
 mod slot;
 
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ use crate::sandbox::mount::MountSource;
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::program_mounts::{ProgramMount, ProgramMounts, STATE_TARGET};
 use crate::sandbox::spec::{HELPER_TARGET, WORKSPACE_TARGET};
+use crate::sandbox::workspace_files::RemoteFiles;
 use crate::sandbox::{
     BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output, OutputChunk,
     ProgramCommand, Relocation, Sandbox, SandboxError,
@@ -367,6 +369,14 @@ impl Sandbox for DockerSandbox {
         heard: &'a mut (dyn FnMut(OutputChunk<'_>) + Send),
     ) -> BoxFuture<'a, Result<i32, SandboxError>> {
         Box::pin(self.attend_with(agent, run, ProgramInput::Whole(&run.input, run.feed.as_ref()), heard))
+    }
+
+    fn remote_files<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        starts: bool,
+    ) -> BoxFuture<'a, Result<Option<RemoteFiles>, SandboxError>> {
+        Box::pin(self.files_there(agent, starts))
     }
 
     fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {

@@ -216,7 +216,8 @@ impl DockerSandbox {
         let reason = match streams {
             Ok((reader, writer)) => match HelperClient::attach(reader, writer, self.entrance(plan)).await {
                 Ok(client) => {
-                    return Ok(CommandTransport::Helper(client.with_clock(self.slot(agent).patience())));
+                    let client = client.with_clock(self.slot(agent).patience());
+                    return Ok(CommandTransport::Helper(Arc::new(client)));
                 }
                 Err(error) => error.of(agent),
             },

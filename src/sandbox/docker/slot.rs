@@ -118,7 +118,7 @@ pub(crate) enum Workload {
 /// The way commands reach a container.
 pub(crate) enum CommandTransport {
     /// The helper, over the attached streams.
-    Helper(HelperClient),
+    Helper(Arc<HelperClient>),
     /// The engine's exec, if the streams cannot be attached.
     Exec,
 }
@@ -171,7 +171,7 @@ impl LiveContainer {
     }
 
     /// Returns the helper, for operations that need it. `why` ends the error message if there is none.
-    pub fn helper(&self, agent: &AgentId, why: &str) -> Result<&HelperClient, SandboxError> {
+    pub fn helper(&self, agent: &AgentId, why: &str) -> Result<&Arc<HelperClient>, SandboxError> {
         match &self.line {
             CommandTransport::Helper(client) => Ok(client),
             CommandTransport::Exec => Err(SandboxError::Lost {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
@@ -188,7 +187,7 @@ impl PatchPlan<'_> {
         for (place, planned) in self.files.iter().filter(|(_, planned)| planned.changes()) {
             if planned.after.is_none() {
                 self.workspace
-                    .root
+                    .files
                     .remove(place.relative())
                     .map_err(|failure| stopped(for_model(place, &failure), &done))?;
                 done.push(place.to_string());
@@ -204,9 +203,8 @@ fn missing_file(place: &WorkspacePath) -> ToolError {
 
 /// Returns the permission bits of a regular file, or `None` if there is no file.
 fn mode(workspace: &Workspace, place: &WorkspacePath) -> Result<Option<u32>, ToolError> {
-    match workspace.root.open_file(place.relative()) {
-        // The permission bits are only needed for a move. If they cannot be read, the usual ones are used.
-        Ok((file, _)) => Ok(Some(file.metadata().map_or(0o644, |data| data.permissions().mode() & 0o777))),
+    match workspace.files.file_mode(place.relative()) {
+        Ok(mode) => Ok(Some(mode)),
         Err(BeneathError::NotFound { .. }) => Ok(None),
         Err(failure) => Err(for_model(place, &failure)),
     }

@@ -44,7 +44,7 @@ impl Workspace {
     /// unchanged.
     pub(super) fn text(&self, place: &WorkspacePath) -> Result<String, ToolError> {
         let bytes =
-            self.root.read(place.relative(), MAX_FILE).map_err(|failure| for_model(place, &failure))?;
+            self.files.read(place.relative(), MAX_FILE).map_err(|failure| for_model(place, &failure))?;
         let size = bytes.len();
         String::from_utf8(bytes).map_err(|_| {
             ToolError::model(format!("{place} is not a UTF-8 text file ({size} bytes): change it with exec"))

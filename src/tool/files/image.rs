@@ -40,7 +40,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     let place = WorkspacePath::parse(&arguments.required_with_alias::<String>("path", "file_path")?)?;
     let prompt: Option<String> = arguments.optional("prompt")?;
     let bytes = workspace
-        .root
+        .files
         .read(place.relative(), picture::MAX_INPUT_BYTES as u64)
         .map_err(|failure| for_model(&place, &failure))?;
     let (mut text, picture) = shown(&place, &bytes)?;

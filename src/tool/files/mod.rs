@@ -1,7 +1,7 @@
 //! The file tools: `read`, `write`, `edit`, `apply_patch` and `image`.
 //!
-//! They work on the host, in the agent's workspace, and reach only regular files below it. The folder is opened once,
-//! and all further access goes through [`Root`].
+//! They work in the agent's workspace and reach only regular files below it. It is opened once, and all further access
+//! goes through [`WorkspaceFiles`], on this machine or on another one.
 //!
 //! A hard link is treated like any other file. An agent cannot create one to a file outside its workspace, because such
 //! a file is on another mount in its sandbox.
@@ -27,13 +27,15 @@ use crate::config::{Agent, SandboxMode};
 use crate::error;
 use crate::home::beneath::{BeneathError, Owner, Root};
 use crate::sandbox::workspace::sandbox_user;
+use crate::sandbox::workspace_files::{WorkspaceError, WorkspaceFiles, Workspaces};
+use crate::tool::sandbox_failure;
 
 /// Maximum size of a file that is read or written, in bytes.
 pub(crate) const MAX_FILE: u64 = 10 * 1024 * 1024;
 
 /// A workspace during one call.
 struct Workspace {
-    root: Root,
+    files: WorkspaceFiles,
     /// Folder of the files that describe who the agent is. In the workspace itself these files are only mount points.
     identity: PathBuf,
     /// Owner of created files; `None` for flock's own user.
@@ -43,37 +45,51 @@ struct Workspace {
 /// The work of a file tool. It may block.
 type FileToolFn = fn(&Workspace, &Arguments) -> Result<ToolOutput, ToolError>;
 
+/// What the file tools work with.
+struct FileService {
+    agents: AgentLookup,
+    workspaces: Workspaces,
+}
+
 /// Returns all file tools in the order in which they are offered.
 #[must_use]
-pub fn all(agents: &AgentLookup) -> Vec<Arc<dyn Tool>> {
+pub fn all(agents: &AgentLookup, workspaces: &Workspaces) -> Vec<Arc<dyn Tool>> {
+    let service = Arc::new(FileService { agents: Arc::clone(agents), workspaces: workspaces.clone() });
     vec![
-        FunctionTool::shared(&read::READ, agents, |l, c, a| Box::pin(run(l, c, a, read::work))),
-        FunctionTool::shared(&write::WRITE, agents, |l, c, a| Box::pin(run(l, c, a, write::work))),
-        FunctionTool::shared(&edit::EDIT, agents, |l, c, a| Box::pin(run(l, c, a, edit::work))),
-        FunctionTool::shared(&apply_patch::APPLY_PATCH, agents, |l, c, a| {
-            Box::pin(run(l, c, a, apply_patch::work))
+        FunctionTool::shared(&read::READ, &service, |s, c, a| Box::pin(run(s, c, a, read::work))),
+        FunctionTool::shared(&write::WRITE, &service, |s, c, a| Box::pin(run(s, c, a, write::work))),
+        FunctionTool::shared(&edit::EDIT, &service, |s, c, a| Box::pin(run(s, c, a, edit::work))),
+        FunctionTool::shared(&apply_patch::APPLY_PATCH, &service, |s, c, a| {
+            Box::pin(run(s, c, a, apply_patch::work))
         }),
-        FunctionTool::shared(&image::IMAGE, agents, |l, c, a| Box::pin(run(l, c, a, image::work))),
+        FunctionTool::shared(&image::IMAGE, &service, |s, c, a| Box::pin(run(s, c, a, image::work))),
     ]
 }
 
 async fn run(
-    agents: &AgentLookup,
+    service: &Arc<FileService>,
     context: &CallContext,
     arguments: Arguments,
     work: FileToolFn,
 ) -> Result<ToolOutput, ToolError> {
     // Looked up at each call, because a reload of the configuration may have changed or removed the agent.
-    let agent = agents(&context.agent)
+    let agent = (service.agents)(&context.agent)
         .ok_or_else(|| ToolError::model("you have been removed from the configuration"))?;
+    let service = Arc::clone(service);
     blocking(move || {
-        let root = Root::open(&agent.workspace).map_err(|failure| {
-            // The cause contains the host's path, so the model gets a sentence without it.
-            tracing::warn!("workspace of {}: {}", agent.id, error::chain(&failure));
-            ToolError::model("your workspace can't be opened; the owner finds the cause with `flock doctor`")
-        })?;
+        let files =
+            service.workspaces.open(&agent.id, &agent.workspace).map_err(|failure| match failure {
+                WorkspaceError::Sandbox { source, .. } => sandbox_failure::for_model(*source),
+                WorkspaceError::Folder(_) => {
+                    // The cause contains the host's path, so the model gets a sentence without it.
+                    tracing::warn!("workspace of {}: {}", agent.id, error::chain(&failure));
+                    ToolError::model(
+                        "your workspace can't be opened; the owner finds the cause with `flock doctor`",
+                    )
+                }
+            })?;
         let owner = owner(&agent)?;
-        let workspace = Workspace { root, identity: agent.identity.clone(), owner };
+        let workspace = Workspace { files, identity: agent.identity.clone(), owner };
         work(&workspace, &arguments)
     })
     .await
@@ -86,7 +102,7 @@ impl Workspace {
         if place.is_identity() {
             return Root::open(&self.identity)?.read(place.relative(), cap);
         }
-        self.root.read(place.relative(), cap)
+        self.files.read(place.relative(), cap)
     }
 }
 
@@ -102,3 +118,7 @@ fn owner(agent: &Agent) -> Result<Option<Owner>, ToolError> {
     })?;
     Ok(Some((user.uid, user.gid)))
 }
+
+#[cfg(test)]
+#[path = "workspaces_tests.rs"]
+mod tests;

@@ -27,7 +27,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     let place =
         WorkspacePath::parse_writable(&arguments.required_with_alias::<String>("path", "file_path")?)?;
     let content: String = arguments.required("content")?;
-    let is_new = matches!(workspace.root.open_file(place.relative()), Err(BeneathError::NotFound { .. }));
+    let is_new = matches!(workspace.files.beginning(place.relative(), 0), Err(BeneathError::NotFound { .. }));
     workspace.put(&place, &content, None)?;
     let size = content.len();
     let said = if is_new {
@@ -56,8 +56,8 @@ impl Workspace {
         }
         let explain = |failure| for_model(place, &failure);
         if let Some(folder) = place.relative().parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            self.root.create_dir_all(folder, self.owner).map_err(explain)?;
+            self.files.create_dir_all(folder, self.owner).map_err(explain)?;
         }
-        self.root.write(place.relative(), content.as_bytes(), mode, self.owner).map_err(explain)
+        self.files.write(place.relative(), content.as_bytes(), mode, self.owner).map_err(explain)
     }
 }

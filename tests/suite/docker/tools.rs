@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use flock::id::TurnId;
 use flock::sandbox::Sandbox;
+use flock::sandbox::workspace_files::Workspaces;
 use flock::tool::{AgentLookup, CallContext, Registry, ToolError, exec, files, process};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,7 @@ impl Bench {
         let mut registry = Registry::default();
         registry.add(exec::tool(&sandbox));
         registry.add(process::tool(&sandbox));
-        files::all(&agents).into_iter().for_each(|tool| registry.add(tool));
+        files::all(&agents, &Workspaces::new(&sandbox)).into_iter().for_each(|tool| registry.add(tool));
         Some(Self { team, registry })
     }
 
