@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
+use super::compaction::findings::{self, Findings};
 use super::delegated::TurnRouter;
 use super::failover::Cooldowns;
 use super::oversight::Oversight;
@@ -23,6 +24,7 @@ use crate::id::{AgentId, SessionKey};
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec};
 use crate::runtime::Runtimes;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::{Session, Store, StoreError, StoredPrompt};
 use crate::sync::lock;
 use crate::tool::Registry;
@@ -94,6 +96,8 @@ pub struct Engine {
     pub(super) prefixes: Arc<PrefixCache>,
     /// The observer of workspaces, if there is one.
     pub(super) watch: OnceLock<Arc<dyn TurnWatch>>,
+    /// The ways to workspaces on other machines, if there can be some.
+    workspaces: OnceLock<Workspaces>,
 }
 
 impl Engine {
@@ -114,6 +118,7 @@ impl Engine {
             refusals: RejectedThinking::default(),
             prefixes: Arc::default(),
             watch: OnceLock::new(),
+            workspaces: OnceLock::new(),
         }
     }
 
@@ -128,6 +133,23 @@ impl Engine {
     pub(crate) fn watch_turns(&self, watch: Arc<dyn TurnWatch>) {
         // A second observer would be a mistake, and would make each checkpoint twice.
         drop(self.watch.set(watch));
+    }
+
+    /// Sets the ways to workspaces. Until then, and without it, they are folders of this machine.
+    pub(crate) fn reach_workspaces(&self, workspaces: Workspaces) {
+        drop(self.workspaces.set(workspaces));
+    }
+
+    /// Returns the ways to workspaces.
+    #[must_use]
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        self.workspaces.get_or_init(Workspaces::of_this_machine)
+    }
+
+    /// Returns the files of a session's mission in the workspace of its agent. A workspace that can't be opened has none.
+    pub(super) fn findings(&self, agent: &Agent, session: &SessionKey) -> Findings {
+        let workspace = self.workspaces().open(&agent.id, &agent.workspace);
+        findings::read_in(workspace.ok().as_ref(), &findings::mission(session))
     }
 
     /// Returns the names that an agent's `runtime` can have besides flock's own loop.
@@ -215,7 +237,7 @@ impl Engine {
         calls: ToolCallStyle,
         began: i64,
     ) -> Result<StoredPrompt, TurnError> {
-        let knowledge = Knowledge::read(self.home(), agent);
+        let knowledge = Knowledge::read_by(self.home(), agent, self.workspaces());
         let zone = &self.zone;
         let context = PromptContext { agent, model, tools, calls, knowledge: &knowledge, began, zone };
         // The inputs are a hash, so looking up a prompt costs less than building it.
@@ -240,7 +262,7 @@ impl Engine {
         tools: &[ToolSpec],
         began: i64,
     ) -> Result<StoredPrompt, TurnError> {
-        let knowledge = Knowledge::read(self.home(), agent);
+        let knowledge = Knowledge::read_by(self.home(), agent, self.workspaces());
         let (zone, calls) = (&self.zone, ToolCallStyle::Native);
         let context = PromptContext { agent, model, tools, calls, knowledge: &knowledge, began, zone };
         let text: Arc<str> = self.brief.build(&context)?.into();

@@ -6,7 +6,6 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
-use super::compaction::findings;
 use super::context::{CompactionInput, ConversationContext};
 use super::deadline::Deadline;
 use super::engine::{Engine, EngineParts};
@@ -233,7 +232,7 @@ impl Engine {
         let mut transcript = self.open_transcript(&prepared.session)?;
         let context =
             prepared.context(history_load::load(&mut transcript, prepared.model.room, prepared.images())?);
-        let found = findings::read(&prepared.agent.workspace, &findings::mission(key));
+        let found = self.findings(&prepared.agent, key);
         // One time for the record and the session, so that both name the same start of the new part.
         let at = clock::unix_ms();
         let most_staged = prepared.config.compaction.most_staged;

@@ -5,19 +5,20 @@ use std::path::PathBuf;
 use super::message::{IncomingFile, IncomingMessage};
 use super::platform::{Platform, PlatformError};
 use crate::config::Agent;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::swarm::attachment::{self, MAX_FILE, MAX_FILES};
 
 /// Writes the files of a message into `inbox/FOLDER/` of each agent's workspace. Returns a line for each file, which
 /// names its place or the reason why it was not taken.
 pub(super) async fn store(
     platform: &dyn Platform,
-    agents: &[Agent],
+    (ways, agents): (&Workspaces, &[Agent]),
     folder: &str,
     message: &IncomingMessage,
 ) -> Vec<String> {
     let mut markers = Vec::new();
     for file in message.files.iter().take(MAX_FILES) {
-        markers.push(match take(platform, agents, place(folder, message, file), file).await {
+        markers.push(match take(platform, (ways, agents), place(folder, message, file), file).await {
             Ok(()) => marker(folder, message, file),
             Err(why) => attachment::refusal(&file.name, &why),
         });
@@ -35,7 +36,7 @@ pub(super) fn marker(folder: &str, message: &IncomingMessage, file: &IncomingFil
 
 async fn take(
     platform: &dyn Platform,
-    agents: &[Agent],
+    (ways, agents): (&Workspaces, &[Agent]),
     place: PathBuf,
     file: &IncomingFile,
 ) -> Result<(), String> {
@@ -46,7 +47,7 @@ async fn take(
         PlatformError::Refused(why) => why,
         error => error.to_string(),
     })?;
-    attachment::deliver(agents, place, content).await
+    attachment::deliver(ways, agents, place, content).await
 }
 
 fn place(folder: &str, message: &IncomingMessage, file: &IncomingFile) -> PathBuf {

@@ -44,7 +44,8 @@ impl Inbound<'_> {
         };
         let by = Actor::party(self.person_of(message).await?);
         let agents = std::slice::from_ref(orchestrator);
-        let markers = attachment::store(self.platform, agents, FOLDER, message).await;
+        let markers =
+            attachment::store(self.platform, (self.swarm.workspaces(), agents), FOLDER, message).await;
         let text = text::incoming(&message.text, None, None, &markers);
         let key = IdempotencyKey {
             caller: format!("bridge:{}", self.bridge.name),

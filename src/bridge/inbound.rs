@@ -140,7 +140,8 @@ impl Inbound<'_> {
             Vec::new()
         } else {
             let agents = self.agents_for_files(&link.channel, message).await?;
-            attachment::store(self.platform, &agents, link.channel.as_str(), message).await
+            let to = (self.swarm.workspaces(), agents.as_slice());
+            attachment::store(self.platform, to, link.channel.as_str(), message).await
         };
         let text = self.text(&link, message, &markers).await?;
         let origin = LinkOrigin { link: link.id.clone(), message: message.id.clone(), is_history };

@@ -284,7 +284,8 @@ impl Outbound<'_> {
                 let config = self.swarm.config();
                 let agent = config.agents.iter().find(|agent| agent.id == *id);
                 avatar = agent.and_then(|agent| agent.avatar.clone());
-                let files = agent.map(|agent| workspace_file::linked_files(agent, &post.content, most));
+                let ways = self.swarm.workspaces();
+                let files = agent.map(|agent| workspace_file::linked_files(ways, agent, &post.content, most));
                 (id.to_string(), files.unwrap_or_default())
             }
             Party::Human(name) => (name.clone(), Vec::new()),

@@ -6,7 +6,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::message::OutgoingFile;
 use crate::config::Agent;
-use crate::home::beneath::Root;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::swarm::message_file::local_links;
 
 /// Largest number of files of one post.
@@ -16,12 +16,17 @@ const MAX_FILE: usize = 8 << 20;
 
 /// Returns the files of the workspace that a post links, as they are now. Those that can't be read, or are larger than
 /// `most` bytes, are left out: the link stays in the text.
-pub(super) fn linked_files(agent: &Agent, markdown: &str, most: usize) -> Vec<OutgoingFile> {
+pub(super) fn linked_files(
+    ways: &Workspaces,
+    agent: &Agent,
+    markdown: &str,
+    most: usize,
+) -> Vec<OutgoingFile> {
     let links = local_links(markdown);
     if links.is_empty() {
         return Vec::new();
     }
-    let Ok(root) = Root::open(&agent.workspace) else { return Vec::new() };
+    let Ok(root) = ways.open(&agent.id, &agent.workspace) else { return Vec::new() };
     let cap = most.min(MAX_FILE) as u64;
     let read = links.into_iter().take(MAX_FILES).filter_map(|path| {
         let content = root.read(&path, cap).ok()?;

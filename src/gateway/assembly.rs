@@ -26,8 +26,10 @@ use crate::id::AgentId;
 use crate::provider::{BoxFuture, Catalog};
 use crate::runtime::program as programs;
 use crate::runtime::{Runtime, Runtimes, openclaw};
+use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::egress::SandboxApi;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::{Store, StoreError};
 use crate::swarm::oversight::TeamOversight;
 use crate::swarm::scheduler::SchedulerEvent;
@@ -78,6 +80,9 @@ impl GatewayAssembly {
             let newest = live.clone();
             let git = Arc::new(GitService::new(live.home().clone(), Arc::new(move || newest.current())));
             let sandboxes = Arc::new(sandboxes(&live, &swarm, &grants).with_sandbox_api(assembly.clone()));
+            let reached: Arc<dyn Sandbox> = sandboxes.clone();
+            let workspaces = Workspaces::new(&reached);
+            swarm.reach_workspaces(workspaces.clone());
             let servers = mcp::recorded_servers(&live, &store, grants.clone());
             let triage = tools::triage(&live, &swarm, &sandboxes, &servers);
             let projects = Arc::new(Projects::new(swarm.clone()));
@@ -103,6 +108,7 @@ impl GatewayAssembly {
                     limits: agent::TurnLimits::default(),
                     oversight,
                 });
+                engine.reach_workspaces(workspaces);
                 let engine = Arc::new(engine.with_runtimes(runtimes(&live, store, &sandboxes, &relay)));
                 let records = DockerStatusSource {
                     engine: engine.clone(),

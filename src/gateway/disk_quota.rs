@@ -1,8 +1,11 @@
 //! Watches the disk usage of agents' workspaces. An agent whose workspace exceeds its limit is frozen, and the reason
 //! is visible to everybody. A person removes files or raises the limit, and then thaws the agent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,8 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::clean;
 use crate::config::{Agent, SandboxMode};
 use crate::error::chain;
+use crate::home::beneath::{BeneathError, FileKind};
+use crate::home::elsewhere;
 use crate::id::AgentId;
 use crate::sandbox::usage::{self, DiskUsage, Uncounted};
+use crate::sandbox::workspace_files::Workspaces;
 use crate::swarm::freeze;
 use crate::swarm::{Actor, Swarm};
 
@@ -20,6 +26,8 @@ use crate::swarm::{Actor, Swarm};
 const MIN_INTERVAL: Duration = Duration::from_secs(60);
 /// Divisor for the time spent counting: a workspace is counted for at most 1/100 of the time.
 const TIME_DIVISOR: u32 = 100;
+/// Number of files and folders of a workspace on another machine that are counted.
+const MAX_ENTRIES: usize = 500_000;
 /// Longest shown path of a folder, in characters.
 const MAX_PATH: usize = 300;
 
@@ -65,13 +73,20 @@ impl DiskMonitor {
         // A person who thawed the agent since then accepted that size. Only a larger one freezes it again.
         let most = before.unwrap_or(limit).max(limit);
         let path = agent.workspace.clone();
-        // `usage::size` reads the file system, which blocks.
-        let counted = tokio::task::spawn_blocking(move || usage::size(&path, u64::MAX)).await;
+        let (id, ways) = (agent.id.clone(), swarm.workspaces().without_starting());
+        // This reads the file system, or waits for another machine, which blocks.
+        let counted = tokio::task::spawn_blocking(move || match elsewhere::engine_of(&path) {
+            None => usage::size(&path, u64::MAX).map(Some),
+            Some(_) => size_there(&ways, &id, &path, most),
+        });
+        let counted = counted.await;
         let counted = counted.unwrap_or_else(|error| Err(io::Error::other(error)));
         // A large workspace takes long to count, so it is counted less often.
         let next = Instant::now() + MIN_INTERVAL.max(begun.elapsed() * TIME_DIVISOR);
         let DiskUsage { bytes: held, uncounted } = match counted {
-            Ok(usage) => usage,
+            Ok(Some(usage)) => usage,
+            // Nothing runs there, so nothing grows.
+            Ok(None) => return,
             // The workspace does not exist yet, or no longer.
             Err(error) if error.kind() == io::ErrorKind::NotFound => DiskUsage::default(),
             Err(error) => {
@@ -103,6 +118,54 @@ impl DiskMonitor {
             }
         }
     }
+}
+
+/// Returns the size of a workspace on another machine. `None` if its sandbox does not run. Files count with their length,
+/// because only their own file system knows what they use.
+fn size_there(ways: &Workspaces, id: &AgentId, folder: &Path, most: u64) -> io::Result<Option<DiskUsage>> {
+    let workspace = match ways.open(id, folder).map_err(BeneathError::from) {
+        Ok(workspace) => workspace,
+        Err(BeneathError::Elsewhere { .. }) => return Ok(None),
+        Err(error) => return Err(io::Error::other(error)),
+    };
+    let Some(files) = workspace.remote() else { return Ok(None) };
+    let mut usage = DiskUsage::default();
+    let mut seen = HashSet::new();
+    let mut folders = vec![PathBuf::new()];
+    let mut left = MAX_ENTRIES;
+    while let Some(folder) = folders.pop() {
+        let entries = match files.list_entries(&folder, left) {
+            Ok((entries, false)) => entries,
+            Ok((_, true)) => {
+                usage.uncounted = Some(Uncounted::Deep);
+                return Ok(Some(usage));
+            }
+            // It is gone, or became something else.
+            Err(
+                BeneathError::NotFound { .. } | BeneathError::WrongKind { .. } | BeneathError::Outside { .. },
+            ) => continue,
+            Err(BeneathError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                usage.uncounted = Some(Uncounted::Closed(folder));
+                continue;
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        left = left.saturating_sub(entries.len());
+        for entry in entries {
+            match entry.kind {
+                // A file with several names counts once.
+                FileKind::File if seen.insert(entry.inode) => {
+                    usage.bytes = usage.bytes.saturating_add(entry.size);
+                }
+                FileKind::Folder => folders.push(folder.join(OsStr::from_bytes(entry.name()))),
+                _ => {}
+            }
+        }
+        if usage.bytes > most {
+            break;
+        }
+    }
+    Ok(Some(usage))
 }
 
 /// Returns the reason for freezing an agent with a workspace that cannot be counted.

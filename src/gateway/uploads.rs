@@ -16,6 +16,7 @@ use crate::error::chain;
 use crate::home::{Home, HomeError, atomic};
 use crate::id::hex;
 use crate::picture;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::swarm::attachment::{self, MAX_FILE, MAX_FILES};
 
 /// Time for which a file is kept.
@@ -136,6 +137,7 @@ fn path(folder: &Path, id: &str) -> Option<PathBuf> {
 /// Writes files into `inbox/FOLDER/` of these agents' workspaces. Returns a line for each file, which names its place or
 /// the reason why it was not taken, and the lines of the second kind once more.
 pub(crate) async fn deliver(
+    ways: &Workspaces,
     agents: &[Agent],
     folder: &str,
     uploads: Vec<Upload>,
@@ -143,7 +145,7 @@ pub(crate) async fn deliver(
     let (mut lines, mut refused) = (Vec::new(), Vec::new());
     for upload in uploads {
         let place = attachment::place(folder, ["upload", &upload.id, ""], &upload.name);
-        match attachment::deliver(agents, place.clone(), upload.content).await {
+        match attachment::deliver(ways, agents, place.clone(), upload.content).await {
             Ok(()) => lines.push(attachment::marker(&place)),
             Err(why) => {
                 let line = attachment::refusal(&upload.name, &why);

@@ -11,9 +11,10 @@ use sha2::{Digest as _, Sha256};
 use crate::clean;
 use crate::config::{Agent, SandboxMode};
 use crate::error::chain;
-use crate::home::beneath::{BeneathError, Root};
+use crate::home::beneath::BeneathError;
 use crate::id::hex;
 use crate::sandbox::workspace;
+use crate::sandbox::workspace_files::Workspaces;
 
 /// Largest size of a file that is taken, in bytes.
 pub(crate) const MAX_FILE: usize = 20 << 20;
@@ -60,13 +61,18 @@ pub(crate) fn too_large(bytes: u64) -> Option<String> {
 /// # Errors
 ///
 /// Returns the reason why the file was not taken.
-pub(crate) async fn deliver(agents: &[Agent], place: PathBuf, content: Vec<u8>) -> Result<(), String> {
+pub(crate) async fn deliver(
+    ways: &Workspaces,
+    agents: &[Agent],
+    place: PathBuf,
+    content: Vec<u8>,
+) -> Result<(), String> {
     check(&content)?;
-    let agents = agents.to_vec();
+    let (agents, ways) = (agents.to_vec(), ways.clone());
     let written = tokio::task::spawn_blocking(move || {
         let mut failed = Vec::new();
         for agent in &agents {
-            if let Err(error) = write(agent, &place, &content) {
+            if let Err(error) = write(&ways, agent, &place, &content) {
                 // The cause contains the host's path, which people on a platform need not know.
                 tracing::warn!(agent = %agent.id, error, "an attachment was not written");
                 failed.push(agent.id.to_string());
@@ -81,7 +87,7 @@ pub(crate) async fn deliver(agents: &[Agent], place: PathBuf, content: Vec<u8>) 
     }
 }
 
-fn write(agent: &Agent, place: &Path, content: &[u8]) -> Result<(), String> {
+fn write(ways: &Workspaces, agent: &Agent, place: &Path, content: &[u8]) -> Result<(), String> {
     let owner = match agent.sandbox {
         SandboxMode::All => workspace::owner(&agent.identity)
             .map_err(|(path, error)| format!("{}: {error}", path.display()))?,
@@ -89,7 +95,7 @@ fn write(agent: &Agent, place: &Path, content: &[u8]) -> Result<(), String> {
         SandboxMode::Off => None,
     };
     let explain = |error: BeneathError| chain(&error);
-    let root = Root::open(&agent.workspace).map_err(explain)?;
+    let root = ways.open(&agent.id, &agent.workspace).map_err(|error| chain(&error))?;
     root.create_dir_all(place.parent().unwrap_or(Path::new(INBOX)), owner).map_err(explain)?;
     root.write(place, content, Some(0o644), owner).map_err(explain)
 }

@@ -3,16 +3,16 @@
 //!
 //! An agent can change all of them at any time, so nothing here is known of a file before it is opened.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
 use super::attachment::{self, MAX_FILE, MAX_FILES};
 use crate::config::Config;
-use crate::home::beneath::{BeneathError, Root};
-use crate::id::Party;
+use crate::home::beneath::BeneathError;
+use crate::id::{AgentId, Party};
 use crate::picture;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::Channel;
 
 /// Number of first bytes that tell the type of a picture.
@@ -25,8 +25,8 @@ pub(crate) struct MessageFile {
     pub name: String,
     /// Relative to a workspace.
     path: PathBuf,
-    /// The workspaces in which it is looked for, in this order.
-    workspaces: Vec<PathBuf>,
+    /// The agents in whose workspaces it is looked for, in this order, each with the folder.
+    workspaces: Vec<(AgentId, PathBuf)>,
 }
 
 /// A file that is there.
@@ -38,13 +38,12 @@ pub(crate) struct FoundFile {
 }
 
 impl MessageFile {
-    /// Returns the facts about the file, or `None` if no workspace has a regular file there.
+    /// Returns the facts about the file, or `None` if no workspace that can be opened has a regular file there.
     #[must_use]
-    pub(crate) fn find(&self) -> Option<FoundFile> {
-        self.workspaces.iter().find_map(|workspace| {
-            let (file, bytes) = Root::open(workspace).ok()?.open_file(&self.path).ok()?;
-            let mut beginning = Vec::new();
-            file.take(BEGINNING).read_to_end(&mut beginning).ok()?;
+    pub(crate) fn find(&self, ways: &Workspaces) -> Option<FoundFile> {
+        self.workspaces.iter().find_map(|(agent, folder)| {
+            let workspace = ways.open(agent, folder).ok()?;
+            let (beginning, bytes) = workspace.beginning(&self.path, BEGINNING).ok()?;
             let media_type = picture::sniff(&beginning).map(|header| header.media_type);
             Some(FoundFile { bytes, media_type })
         })
@@ -56,10 +55,11 @@ impl MessageFile {
     ///
     /// Returns [`BeneathError::TooLarge`] if it has more than [`MAX_FILE`] bytes, and another error if no workspace has
     /// a regular file there.
-    pub(crate) fn read(&self) -> Result<Vec<u8>, BeneathError> {
+    pub(crate) fn read(&self, ways: &Workspaces) -> Result<Vec<u8>, BeneathError> {
         let mut reason = BeneathError::NotFound { path: self.path.clone() };
-        for workspace in &self.workspaces {
-            match Root::open(workspace).and_then(|root| root.read(&self.path, MAX_FILE as u64)) {
+        for (agent, folder) in &self.workspaces {
+            let workspace = ways.open(agent, folder).map_err(BeneathError::from);
+            match workspace.and_then(|files| files.read(&self.path, MAX_FILE as u64)) {
                 Ok(content) => return Ok(content),
                 // That another workspace lacks the file says less than why it can't be read where it is.
                 Err(BeneathError::NotFound { .. }) => {}
@@ -80,7 +80,7 @@ pub(crate) fn of_message(config: &Config, channel: &Channel, author: &Party, tex
             let links = local_links(text).into_iter().take(MAX_FILES);
             let file = |path: PathBuf| MessageFile {
                 name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
-                workspaces: vec![agent.workspace.clone()],
+                workspaces: vec![(agent.id.clone(), agent.workspace.clone())],
                 path,
             };
             links.map(file).collect()
@@ -91,7 +91,8 @@ pub(crate) fn of_message(config: &Config, channel: &Channel, author: &Party, tex
                 return Vec::new();
             }
             let agents = channel.agents().filter_map(|id| config.agent(id));
-            let workspaces: Vec<PathBuf> = agents.map(|agent| agent.workspace.clone()).collect();
+            let workspaces: Vec<(AgentId, PathBuf)> =
+                agents.map(|agent| (agent.id.clone(), agent.workspace.clone())).collect();
             let file = |path: PathBuf| MessageFile {
                 name: attachment::sent_name(&path),
                 workspaces: workspaces.clone(),
@@ -146,20 +147,21 @@ mod tests {
         let file = |path: &str| MessageFile {
             name: path.to_owned(),
             path: path.into(),
-            workspaces: workspaces.to_vec(),
+            workspaces: workspaces.iter().map(|folder| ("coder".parse().unwrap(), folder.clone())).collect(),
         };
         std::fs::write(workspaces[1].join("a.txt"), b"\x89PNG\r\n\x1a\n and more").unwrap();
-        let found = file("a.txt").find().unwrap();
+        let ways = Workspaces::of_this_machine();
+        let found = file("a.txt").find(&ways).unwrap();
         assert_eq!(found, FoundFile { bytes: 17, media_type: Some("image/png") });
-        assert_eq!(file("a.txt").read().unwrap().len(), 17);
+        assert_eq!(file("a.txt").read(&ways).unwrap().len(), 17);
         std::fs::write(folder.path().join("secret"), "x").unwrap();
         std::os::unix::fs::symlink(folder.path().join("secret"), workspaces[0].join("link")).unwrap();
         nix::unistd::mkfifo(&workspaces[0].join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         for wrong in ["link", "pipe", "../secret", ".", "gone"] {
-            assert!(file(wrong).find().is_none() && file(wrong).read().is_err(), "{wrong}");
+            assert!(file(wrong).find(&ways).is_none() && file(wrong).read(&ways).is_err(), "{wrong}");
         }
         let long = std::fs::File::create(workspaces[0].join("long")).unwrap();
         long.set_len(MAX_FILE as u64 + 1).unwrap();
-        assert!(matches!(file("long").read(), Err(BeneathError::TooLarge { .. })));
+        assert!(matches!(file("long").read(&ways), Err(BeneathError::TooLarge { .. })));
     }
 }

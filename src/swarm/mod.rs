@@ -45,7 +45,7 @@ pub(crate) mod write_retry;
 pub(crate) mod testing;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::watch;
 
@@ -60,6 +60,7 @@ use crate::home::Home;
 use crate::id::{AgentId, TurnId};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::{Engines, PlacementRecords};
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::{FreezeState, SearchIndex, Store};
 use crate::sync::lock;
 use crate::telemetry::Telemetry;
@@ -104,6 +105,8 @@ pub struct Swarm {
     engines: Arc<Engines>,
     /// Which of several gateways takes care of what.
     ownership: Arc<lease::Ownership>,
+    /// The ways to workspaces on other machines, if there can be some.
+    workspaces: OnceLock<Workspaces>,
 }
 
 impl Swarm {
@@ -138,6 +141,7 @@ impl Swarm {
             telemetry,
             engines: Arc::new(engines),
             ownership,
+            workspaces: OnceLock::new(),
         }
     }
 
@@ -163,6 +167,17 @@ impl Swarm {
     #[must_use]
     pub const fn engines(&self) -> &Arc<Engines> {
         &self.engines
+    }
+
+    /// Sets the ways to workspaces. Until then, and without it, they are folders of this machine.
+    pub(crate) fn reach_workspaces(&self, workspaces: Workspaces) {
+        drop(self.workspaces.set(workspaces));
+    }
+
+    /// Returns the ways to workspaces.
+    #[must_use]
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        self.workspaces.get_or_init(Workspaces::of_this_machine)
     }
 
     #[must_use]

@@ -2,7 +2,6 @@
 //! tool results.
 
 use std::collections::HashSet;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -10,6 +9,7 @@ use serde_json::Value;
 use crate::home::beneath::{BeneathError, DirEntry as Found, FileKind, Root};
 use crate::id::{ChannelId, SessionKey, SessionKind};
 use crate::provider::{Block, Message};
+use crate::sandbox::workspace_files::WorkspaceFiles;
 use crate::tool::safe_text;
 
 /// Folder of all missions, relative to the workspace.
@@ -76,8 +76,14 @@ pub fn mission(session: &SessionKey) -> String {
 /// that can't be read counts as empty.
 #[must_use]
 pub fn read(workspace: &Path, mission: &str) -> Findings {
+    read_in(Root::open(workspace).map(WorkspaceFiles::from).ok().as_ref(), mission)
+}
+
+/// Reads the files as [`read`] does, of a workspace that may be on another machine.
+#[must_use]
+pub(crate) fn read_in(workspace: Option<&WorkspaceFiles>, mission: &str) -> Findings {
     let mut findings = Findings { mission: mission.to_owned(), ..Findings::default() };
-    let Ok(root) = Root::open(workspace) else { return findings };
+    let Some(root) = workspace else { return findings };
     let folder = PathBuf::from(FOLDER).join(mission);
     let (mut entries, has_more) = match root.list(&folder, MAX_ENTRIES) {
         Ok(listed) => listed,
@@ -100,7 +106,7 @@ pub fn read(workspace: &Path, mission: &str) -> Findings {
             findings.files.push(name);
         }
     }
-    findings.todo = text(&root, &folder.join("todo.txt")).map(|text| tasks(&text));
+    findings.todo = text(root, &folder.join("todo.txt")).map(|text| tasks(&text));
     findings
 }
 
@@ -113,11 +119,9 @@ fn is_finding(name: &str) -> bool {
         && Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"))
 }
 
-fn text(root: &Root, path: &Path) -> Option<String> {
-    let (file, _) = root.open_file(path).ok()?;
-    let mut bytes = Vec::new();
+fn text(root: &WorkspaceFiles, path: &Path) -> Option<String> {
     // Bounded, because the agent may write a file of any size.
-    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    let (bytes, _) = root.beginning(path, MAX_BYTES).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -4,16 +4,17 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use super::files::{IdentityFile, read_identity};
+use super::files::{IdentityFile, read_files};
 use super::persona::{self, Persona};
 use super::quote;
 use super::skills::{self, SkillList};
 use crate::config::Agent;
 use crate::home::beneath::{BeneathError, DirEntry, Root};
-use crate::home::walk::{WalkLimits, walk};
+use crate::home::walk::{Listing, WalkLimits, walk};
 use crate::home::{Home, user_dirs};
 use crate::id::FolderName;
 use crate::process;
+use crate::sandbox::workspace_files::Workspaces;
 
 /// The files and names that a prompt is made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,13 +56,21 @@ impl Knowledge {
     /// Reads the knowledge. A prompt never fails: what can't be read is left out or replaced by the reason.
     #[must_use]
     pub fn read(home: &Home, agent: &Agent) -> Self {
+        Self::read_by(home, agent, &Workspaces::of_this_machine())
+    }
+
+    /// Reads the knowledge as [`Knowledge::read`] does, also of a workspace on another machine.
+    #[must_use]
+    pub(crate) fn read_by(home: &Home, agent: &Agent, workspaces: &Workspaces) -> Self {
         let vaults = user_dirs::names(&home.vaults());
+        let workspace = workspaces.open(&agent.id, &agent.workspace).map_err(BeneathError::from);
         Self {
             host: process::host_name(),
             persona: persona::read(home, agent),
-            files: read_identity(&agent.identity, &agent.workspace),
-            memory: Root::open(&agent.workspace)
-                .map(|root| list_files(&root, Path::new(MEMORY_FOLDER), MEMORY_BYTES))
+            files: read_files(&agent.identity, workspace.as_ref()),
+            memory: workspace
+                .as_ref()
+                .map(|files| list_files(files, Path::new(MEMORY_FOLDER), MEMORY_BYTES))
                 .unwrap_or_default(),
             more_vaults: vaults.len() > MAX_VAULTS,
             vaults: vaults
@@ -127,7 +136,7 @@ fn read_beginning(root: &Root, name: &str) -> Option<String> {
 }
 
 /// Lists the files below a folder, as many as fit into `room` bytes.
-fn list_files(root: &Root, folder: &Path, room: usize) -> FileListing {
+fn list_files(root: &impl Listing, folder: &Path, room: usize) -> FileListing {
     // A folder that is missing or can't be read counts as empty.
     let Ok(found) = walk(root, folder, WALK_LIMITS) else { return FileListing::default() };
     let mut files: Vec<&DirEntry> = found.files().collect();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::state::{TurnScope, TurnState};
 use super::{TurnError, TurnEvent};
-use crate::agent::compaction::findings;
 use crate::agent::context::{CompactionInput, ConversationContext};
 use crate::agent::estimate::ImageEstimate;
 use crate::agent::history_load;
@@ -88,8 +87,7 @@ async fn compact(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<(),
     let TurnState { model_chain, model_request, context, recorder } = state;
     let config = scope.engine.parts.config.current();
     let Some(agent) = config.agent(&scope.context.agent) else { return Ok(()) };
-    let mission = findings::mission(&scope.context.session);
-    let found = findings::read(&agent.workspace, &mission);
+    let found = scope.engine.findings(agent, &scope.context.session);
     let wanted = CompactionInput {
         findings: &found,
         most_staged: config.compaction.most_staged,

@@ -163,7 +163,8 @@ async fn give_files(
 ) -> Result<(), ApiError> {
     let agent = gateway.agent(agent.as_str())?;
     let sent = uploads::read(gateway.swarm.home(), caller.name(), files).await?;
-    let (lines, _) = uploads::deliver(std::slice::from_ref(&agent), FILES_FOLDER, sent).await;
+    let agents = std::slice::from_ref(&agent);
+    let (lines, _) = uploads::deliver(gateway.swarm.workspaces(), agents, FILES_FOLDER, sent).await;
     let lines = lines.join("\n");
     let last = message.content.iter_mut().rev().find_map(|block| match block {
         Block::Text { text, .. } => Some(text),

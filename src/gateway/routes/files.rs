@@ -19,6 +19,7 @@ use crate::gateway::file_response;
 use crate::gateway::uploads;
 use crate::home::beneath::BeneathError;
 use crate::id::{ChannelId, Party};
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::{Channel, ChannelState, IdempotencyKey, Page};
 use crate::swarm::SwarmError;
 use crate::swarm::channel::MAX_MESSAGE;
@@ -70,11 +71,11 @@ pub(crate) async fn show(
     {
         caller.check_agent(author)?;
     }
-    let config = team.swarm.config();
+    let (config, ways) = (team.swarm.config(), team.swarm.workspaces().clone());
     let read = tokio::task::spawn_blocking(move || {
         let mut files = message_file::of_message(&config, &channel, &post.author, &post.content);
         let is_there = number < files.len();
-        is_there.then(|| files.swap_remove(number)).map(|file| (file.read(), file.name))
+        is_there.then(|| files.swap_remove(number)).map(|file| (file.read(&ways), file.name))
     });
     let (content, name) = read.await.map_err(ApiError::internal)?.ok_or_else(|| {
         ApiError::not_found("file_not_found", format!("message {seq} has no file {number}"))
@@ -97,7 +98,8 @@ fn unreadable(error: BeneathError) -> ApiError {
 /// Adds the files that each message names to the answer with messages of a channel.
 pub(super) async fn add_to(team: &TeamState, id: &ChannelId, answer: Value) -> Result<Value, ApiError> {
     let channel = team.swarm.channel(id).await?;
-    let config = team.swarm.config();
+    // A list of messages is no reason to start a sandbox.
+    let (config, ways) = (team.swarm.config(), team.swarm.workspaces().without_starting());
     // Looking at files takes microseconds each, but a workspace can be on a slow disk.
     let added = tokio::task::spawn_blocking(move || {
         let mut answer = answer;
@@ -106,7 +108,7 @@ pub(super) async fn add_to(team: &TeamState, id: &ChannelId, answer: Value) -> R
             let (Some(author), Some(content)) = (author, message["content"].as_str()) else { continue };
             let files = message_file::of_message(&config, &channel, &author, content);
             if !files.is_empty() {
-                message["files"] = files.iter().enumerate().map(describe).collect();
+                message["files"] = files.iter().enumerate().map(|file| describe(&ways, file)).collect();
             }
         }
         answer
@@ -114,8 +116,8 @@ pub(super) async fn add_to(team: &TeamState, id: &ChannelId, answer: Value) -> R
     added.await.map_err(ApiError::internal)
 }
 
-fn describe((number, file): (usize, &MessageFile)) -> Value {
-    let found = file.find();
+fn describe(ways: &Workspaces, (number, file): (usize, &MessageFile)) -> Value {
+    let found = file.find(ways);
     json!({
         "n": number,
         "name": file.name,
@@ -161,7 +163,8 @@ pub(super) async fn give(
     }
     let home = team.swarm.home();
     let sent = uploads::read(home, caller.name(), &say.files).await?;
-    let (lines, refused) = uploads::deliver(&agents, channel.id.as_str(), sent).await;
+    let (lines, refused) =
+        uploads::deliver(team.swarm.workspaces(), &agents, channel.id.as_str(), sent).await;
     let text = say.content.trim_end();
     let gap = if text.is_empty() { "" } else { "\n\n" };
     say.content = format!("{text}{gap}{}", lines.join("\n"));

@@ -44,7 +44,7 @@ impl CatchUp<'_> {
     pub(super) fn run(&self) -> Result<bool, StoreError> {
         for agent in &self.corpus.agents {
             for kind in [SourceKind::Memory, SourceKind::Findings] {
-                if !self.files(kind, agent.id.as_str(), FileStore::Workspace(&agent.workspace, kind))? {
+                if !self.files(kind, agent.id.as_str(), FileStore::Workspace(agent, kind))? {
                     return Ok(false);
                 }
             }
@@ -78,8 +78,10 @@ impl CatchUp<'_> {
 
     /// Takes in the files of one folder.
     fn files(&self, kind: SourceKind, owner: &str, folder: FileStore<'_>) -> Result<bool, StoreError> {
+        // What is known of a workspace that can't be looked at now stays: its files are not gone.
+        let Some(listed) = folder.list() else { return Ok(true) };
         let mut known = self.index.sources(kind, owner)?;
-        for (path, stamp) in folder.list() {
+        for (path, stamp) in listed {
             if known.remove(&path).is_some_and(|state| state.stamp == stamp) {
                 continue;
             }

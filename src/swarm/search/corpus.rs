@@ -12,6 +12,7 @@ use super::SearchArea;
 use crate::config::Agent;
 use crate::home::Home;
 use crate::id::{AgentId, FolderName, Party};
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::{ReviewedSubmission, SearchIndex, Session, SourceKind, StoreError};
 use crate::swarm::vault::Vaults;
 use crate::swarm::{Swarm, SwarmError};
@@ -32,6 +33,8 @@ pub(super) struct AgentFiles {
     pub id: AgentId,
     /// Absolute path on the host.
     pub workspace: PathBuf,
+    /// The ways to it. They start a sandbox only for an agent that searches its own files.
+    pub ways: Workspaces,
 }
 
 /// Everything that can be found, or the part of it that one agent may find.
@@ -62,7 +65,7 @@ impl Corpus {
         Ok(Self {
             home: swarm.home().clone(),
             searcher: None,
-            agents: config.agents.iter().map(files_of).collect(),
+            agents: config.agents.iter().map(|agent| files_of(swarm, agent)).collect(),
             sessions: swarm.store().sessions().list(None, MAX_SESSIONS).await?,
             reviews: swarm.store().submissions().reviewed(None, MAX_REVIEWS).await?,
             vaults: vaults.names(),
@@ -106,7 +109,11 @@ impl Corpus {
         let corpus = Self {
             home: swarm.home().clone(),
             searcher: Some(agent.clone()),
-            agents: if has_files { vec![files_of(agent)] } else { Vec::new() },
+            agents: if has_files {
+                vec![AgentFiles { ways: swarm.workspaces().clone(), ..files_of(swarm, agent) }]
+            } else {
+                Vec::new()
+            },
             sessions,
             reviews,
             vaults: if is_open(SearchArea::Vaults) { vaults.names() } else { Vec::new() },
@@ -192,6 +199,8 @@ fn reader(area: SearchArea) -> &'static str {
     }
 }
 
-fn files_of(agent: &Agent) -> AgentFiles {
-    AgentFiles { id: agent.id.clone(), workspace: agent.workspace.clone() }
+/// Returns an agent's files, for whoever looks through those of many agents.
+pub(super) fn files_of(swarm: &Swarm, agent: &Agent) -> AgentFiles {
+    let ways = swarm.workspaces().without_starting();
+    AgentFiles { id: agent.id.clone(), workspace: agent.workspace.clone(), ways }
 }

@@ -1,18 +1,18 @@
 //! The files that can be found: an agent's memory and findings, and vaults. Agents write them, so all are opened below
 //! their folder and read within limits.
 
-use std::io::Read as _;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::agent::compaction::findings;
-use crate::home::beneath::{DirEntry, FileKind, Root};
-use crate::home::walk::{WalkLimits, walk};
+use crate::home::beneath::{BeneathError, DirEntry, FileKind};
+use crate::home::walk::WalkLimits;
 use crate::id::FolderName;
 use crate::store::{NewEntry, SourceKind};
 use crate::swarm::vault::{MAX_ENTRIES, Vaults};
 use crate::tool::safe_text;
 
+use super::corpus::AgentFiles;
 use super::words;
 
 /// The most bytes of a file that are searched. What comes after them is not found.
@@ -30,20 +30,21 @@ pub(super) const MEMORY_FOLDER: &str = "memory";
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FileStore<'a> {
     /// The memory or the findings in an agent's workspace.
-    Workspace(&'a Path, SourceKind),
+    Workspace(&'a AgentFiles, SourceKind),
     Vault(&'a Vaults, &'a FolderName),
 }
 
 impl FileStore<'_> {
-    /// Returns the regular files, each with its stamp. A folder that can't be read has none.
-    pub(super) fn list(&self) -> Vec<(String, String)> {
+    /// Returns the regular files, each with its stamp. A folder that can't be read has none. `None` if it is on another
+    /// machine and can't be looked at.
+    pub(super) fn list(&self) -> Option<Vec<(String, String)>> {
         let entries = match self {
-            Self::Workspace(folder, kind) => own_files(folder, *kind),
+            Self::Workspace(agent, kind) => own_files(agent, *kind)?,
             Self::Vault(vaults, name) => vaults.entries(name, usize::MAX, MAX_ENTRIES).unwrap_or_default().0,
         };
         let files = entries.iter().filter(|entry| entry.kind == FileKind::File);
         // A name that is no text can't be shown or asked for, so its file is not found.
-        files.filter_map(|file| Some((file.path.to_str()?.to_owned(), stamp(file)))).collect()
+        Some(files.filter_map(|file| Some((file.path.to_str()?.to_owned(), stamp(file)))).collect())
     }
 
     /// Returns the text of a file, or `None` if it is gone or is no text.
@@ -54,10 +55,9 @@ impl FileStore<'_> {
     /// Returns the text of a file as [`FileStore::text`] does, and whether it is all of it.
     pub(super) fn read(&self, path: &str) -> Option<(String, bool)> {
         match self {
-            Self::Workspace(folder, _) => {
-                let (file, size) = Root::open(folder).ok()?.open_file(Path::new(path)).ok()?;
-                let mut bytes = Vec::new();
-                file.take(MAX_FILE as u64).read_to_end(&mut bytes).ok()?;
+            Self::Workspace(agent, _) => {
+                let workspace = agent.ways.open(&agent.id, &agent.workspace).ok()?;
+                let (bytes, size) = workspace.beginning(Path::new(path), MAX_FILE as u64).ok()?;
                 if bytes.contains(&0) {
                     return None;
                 }
@@ -72,15 +72,28 @@ impl FileStore<'_> {
     }
 }
 
-fn own_files(workspace: &Path, kind: SourceKind) -> Vec<DirEntry> {
-    let Ok(root) = Root::open(workspace) else { return Vec::new() };
-    let below = |folder: &str| walk(&root, Path::new(folder), OWN_LIMITS).unwrap_or_default().entries;
+fn own_files(agent: &AgentFiles, kind: SourceKind) -> Option<Vec<DirEntry>> {
+    let is_far = |error: &BeneathError| {
+        matches!(error, BeneathError::Elsewhere { .. } | BeneathError::Unreachable { .. })
+    };
+    let workspace = match agent.ways.open(&agent.id, &agent.workspace).map_err(BeneathError::from) {
+        Ok(workspace) => workspace,
+        Err(error) if is_far(&error) => return None,
+        Err(_) => return Some(Vec::new()),
+    };
+    let below = |folder: &str| match workspace.walk(Path::new(folder), OWN_LIMITS) {
+        Err(error) if is_far(&error) => None,
+        found => Some(found.unwrap_or_default().entries),
+    };
     if kind == SourceKind::Findings {
         return below(findings::FOLDER);
     }
-    let mut files = below(MEMORY_FOLDER);
-    files.extend(root.stat(&PathBuf::from(MEMORY_FILE)));
-    files
+    let mut files = below(MEMORY_FOLDER)?;
+    match workspace.stat(Path::new(MEMORY_FILE)) {
+        Err(error) if is_far(&error) => return None,
+        found => files.extend(found),
+    }
+    Some(files)
 }
 
 fn stamp(file: &DirEntry) -> String {

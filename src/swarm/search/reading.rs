@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::SearchArea;
+use super::corpus::files_of;
 use super::files::{FileStore, MEMORY_FILE, MEMORY_FOLDER};
 use crate::agent::compaction::findings;
 use crate::id::{AgentId, FolderName};
@@ -53,7 +54,7 @@ impl Swarm {
             FileOwner::Agent(id) => {
                 let config = self.config();
                 let agent = config.agent(id).ok_or_else(|| SwarmError::NoAgent(id.clone()))?;
-                Some(agent.workspace.clone())
+                Some(files_of(self, agent))
             }
             FileOwner::Vault(_) => None,
         };
@@ -61,9 +62,9 @@ impl Swarm {
         let work = move || {
             let (area, store) = match (&owner, &workspace) {
                 (FileOwner::Vault(name), _) => (SearchArea::Vaults, FileStore::Vault(&vaults, name)),
-                (FileOwner::Agent(_), Some(folder)) => {
+                (FileOwner::Agent(_), Some(files)) => {
                     let (area, kind) = area_of(&path)?;
-                    (area, FileStore::Workspace(folder, kind))
+                    (area, FileStore::Workspace(files, kind))
                 }
                 (FileOwner::Agent(_), None) => return None,
             };

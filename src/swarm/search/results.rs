@@ -126,7 +126,7 @@ impl Results<'_> {
 
     fn file(&self, hit: &IndexHit, area: SearchArea) -> Option<SearchResult> {
         let agent = self.corpus.agents.iter().find(|agent| agent.id.as_str() == hit.source.owner)?;
-        let (text, line) = self.part(hit, FileStore::Workspace(&agent.workspace, hit.source.kind))?;
+        let (text, line) = self.part(hit, FileStore::Workspace(agent, hit.source.kind))?;
         let place = FoundPlace::File { agent: agent.id.clone(), path: hit.source.path.clone(), line };
         Some(SearchResult { area, place, snippet: text, score: hit.score })
     }

@@ -51,7 +51,8 @@ pub(super) async fn complete(gateway: &Gateway, ticket: &Ticket, params: &Value)
                 }
             }
             (uri::FINDING, "path") => {
-                paths(&listing::on_files(ticket, move || listing::findings(&agent)).await?)
+                let ways = gateway.swarm.workspaces().clone();
+                paths(&listing::on_files(ticket, move || listing::findings(&ways, &agent)).await?)
             }
             (uri::SKILL_FILE, "skill") => {
                 let skills = listing::on_files(ticket, move || prompts::names(&home, &agent)).await?;

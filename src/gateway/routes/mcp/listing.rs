@@ -11,9 +11,10 @@ use crate::config::Agent;
 use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
 use crate::home::Home;
-use crate::home::beneath::{DirEntry, FileKind, Root};
-use crate::home::walk::{WalkLimits, walk};
+use crate::home::beneath::{DirEntry, FileKind};
+use crate::home::walk::WalkLimits;
 use crate::id::{FolderName, Party};
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::{Channel, Level};
 use crate::swarm::Actor;
 use crate::swarm::vault::{MAX_ENTRIES, Vaults};
@@ -67,10 +68,10 @@ pub(super) fn vault_files(home: &Home, agent: &Agent, vault: &FolderName) -> Vec
 }
 
 /// Returns the files below the agent's own findings, sorted.
-pub(super) fn findings(agent: &Agent) -> Vec<(Place, DirEntry)> {
+pub(super) fn findings(ways: &Workspaces, agent: &Agent) -> Vec<(Place, DirEntry)> {
     // Most agents have none.
-    let Ok(root) = Root::open(&agent.workspace) else { return Vec::new() };
-    let found = walk(&root, Path::new(findings::FOLDER), FINDINGS_LIMITS).unwrap_or_default();
+    let Ok(workspace) = ways.open(&agent.id, &agent.workspace) else { return Vec::new() };
+    let found = workspace.walk(Path::new(findings::FOLDER), FINDINGS_LIMITS).unwrap_or_default();
     let inner = |path: &str| {
         let path = path.strip_prefix(findings::FOLDER)?.strip_prefix('/')?;
         Some(Place::Finding(path.to_owned()))

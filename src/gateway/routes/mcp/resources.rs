@@ -15,6 +15,7 @@ use crate::home::Home;
 use crate::home::beneath::DirEntry;
 use crate::provider::Block;
 use crate::provider::message::joined_text;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::Channel;
 use crate::swarm::vault::shown;
 
@@ -33,15 +34,21 @@ pub(super) async fn list(gateway: &Gateway, ticket: &Ticket, params: &Value) -> 
         channels.map(|(place, channel)| (place.to_string(), of_channel(&place, channel))).collect();
     let room = PAGE + 1 - entries.len();
     if room > 0 {
-        let home = gateway.home().clone();
-        entries.extend(listing::on_files(ticket, move || files(&home, &agent, after.as_ref(), room)).await?);
+        let (home, ways) = (gateway.home().clone(), gateway.swarm.workspaces().clone());
+        let next = move || files((&home, &ways), &agent, after.as_ref(), room);
+        entries.extend(listing::on_files(ticket, next).await?);
     }
     listing::record(gateway, ticket, "resources/list", entries.len().min(PAGE)).await?;
     Ok(paging::page("resources", entries))
 }
 
 /// Returns the next files after a place, at most `room`.
-fn files(home: &Home, agent: &Agent, after: Option<&Place>, room: usize) -> Vec<(String, Value)> {
+fn files(
+    (home, ways): (&Home, &Workspaces),
+    agent: &Agent,
+    after: Option<&Place>,
+    room: usize,
+) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     let mut take = |listed: Vec<(Place, DirEntry)>| {
         let next = listed.into_iter().filter(|(place, _)| after.is_none_or(|after| place > after));
@@ -50,7 +57,7 @@ fn files(home: &Home, agent: &Agent, after: Option<&Place>, room: usize) -> Vec<
         );
         found.len() < room
     };
-    if !take(listing::findings(agent)) {
+    if !take(listing::findings(ways, agent)) {
         return found;
     }
     for vault in listing::vaults(home, agent) {

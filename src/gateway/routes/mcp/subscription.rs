@@ -15,8 +15,9 @@ use crate::gateway::relay::Ticket;
 use crate::gateway::relay::mcp_sessions::{MAX_WATCHED, McpSession, ResourceState, WatchedResource};
 use crate::gateway::state::Gateway;
 use crate::home::Home;
-use crate::home::beneath::{FileKind, Root};
+use crate::home::beneath::{BeneathError, FileKind};
 use crate::id::{ChannelId, Party};
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::Level;
 use crate::swarm::vault::Vaults;
 use crate::swarm::{Actor, SwarmError};
@@ -84,14 +85,16 @@ async fn present(asker: &Asker, agent: &Agent, place: &Place) -> Result<Resource
         return channel(&asker.gateway, agent, id).await;
     }
     let (home, agent, place) = (asker.gateway.home().clone(), agent.clone(), place.clone());
-    let state = listing::on_files(&asker.ticket, move || match &place {
-        // A file that can't be read as a text is no resource.
-        Place::VaultFile(vault, path) => match Vaults::new(&home).read(vault, path) {
-            Ok(_) => Ok(file(&home, &agent, &place)),
-            Err(error) => Err(error.to_string()),
-        },
-        place => Ok(file(&home, &agent, place)),
-    });
+    let ways = asker.gateway.swarm.workspaces().clone();
+    let look = move || {
+        if let Place::VaultFile(vault, path) = &place {
+            // A file that can't be read as a text is no resource.
+            Vaults::new(&home).read(vault, path).map_err(|error| error.to_string())?;
+        }
+        let found = file((&home, &ways), &agent, &place);
+        found.ok_or_else(|| "your workspace is on another machine, which does not answer".to_owned())
+    };
+    let state = listing::on_files(&asker.ticket, look);
     match state.await {
         Ok(Ok(ResourceState::Gone)) => Err(Refusal::Unreadable("there is no such file".to_owned())),
         Ok(state) => state.map_err(Refusal::Unreadable),
@@ -113,22 +116,27 @@ async fn channel(gateway: &Gateway, agent: &Agent, id: &ChannelId) -> Result<Res
     }
 }
 
-/// Returns the state of a finding or of a file of a vault. Anything but a regular file counts as gone.
-fn file(home: &Home, agent: &Agent, place: &Place) -> ResourceState {
+/// Returns the state of a finding or of a file of a vault. Anything but a regular file counts as gone. `None` if the workspace
+/// is on another machine and can't be looked at.
+fn file((home, ways): (&Home, &Workspaces), agent: &Agent, place: &Place) -> Option<ResourceState> {
     let entry = match place {
         Place::VaultFile(vault, path) => Vaults::new(home).stat(vault, path).ok(),
         Place::Finding(path) => {
-            let root = Root::open(&agent.workspace);
-            root.and_then(|root| root.stat(format!("{}/{path}", findings::FOLDER).as_ref())).ok()
+            let path = format!("{}/{path}", findings::FOLDER);
+            let found = ways.open(&agent.id, &agent.workspace).map_err(BeneathError::from);
+            match found.and_then(|files| files.stat(path.as_ref())) {
+                Err(BeneathError::Elsewhere { .. } | BeneathError::Unreachable { .. }) => return None,
+                found => found.ok(),
+            }
         }
         Place::Channel(_) | Place::SkillFile(..) => None,
     };
-    match entry.filter(|entry| entry.kind == FileKind::File) {
+    Some(match entry.filter(|entry| entry.kind == FileKind::File) {
         Some(entry) => {
             ResourceState::File { inode: entry.inode, size: entry.size, changed_ns: entry.changed_ns }
         }
         None => ResourceState::Gone,
-    }
+    })
 }
 
 /// The kinds of resources to look at.
@@ -183,10 +191,11 @@ pub(super) async fn changed(
         }
     }
     if !files.is_empty() {
-        let home = gateway.home().clone();
+        // A look every few moments is no reason to start a sandbox.
+        let (home, ways) = (gateway.home().clone(), gateway.swarm.workspaces().without_starting());
         let looked = listing::on_files(ticket, move || {
-            let state = |(known, place): (_, Place)| (known, file(&home, &agent, &place));
-            files.into_iter().map(state).collect::<Vec<_>>()
+            let state = |(known, place): (_, Place)| Some((known, file((&home, &ways), &agent, &place)?));
+            files.into_iter().filter_map(state).collect::<Vec<_>>()
         });
         found.extend(looked.await.unwrap_or_default());
     }
