@@ -16,16 +16,18 @@ use super::objects::{Objects, sync_file_system};
 use super::packages;
 use super::plan;
 use super::record::{CheckpointRecord, Reason, RecordLog, surplus};
-use super::scan::{Named, Scan, ScanInput, ScanLimits, scan};
+use super::scan::{Named, Scan, ScanInput, ScanLimits, scan, scan_there};
 use super::tree::{Node, Tree};
 use crate::clock::unix_ms;
 use crate::config::{Agent, CheckpointSettings};
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::home::Home;
-use crate::home::beneath::Root;
+use crate::home::beneath::{BeneathError, Root};
+use crate::home::elsewhere;
 use crate::home::lock::Lock;
 use crate::id::AgentId;
+use crate::sandbox::workspace_files::{WorkspaceFiles, Workspaces};
 use crate::sandbox::{usage, workspace};
 
 /// The time limit for waiting for another process that works on the same agent's checkpoints.
@@ -40,6 +42,8 @@ pub(super) struct AgentStore {
     pub(super) log: RecordLog,
     workspace: PathBuf,
     identity: PathBuf,
+    /// The ways to the workspace, if it is on another machine.
+    ways: Workspaces,
     home: Home,
     settings: CheckpointSettings,
     index: Index,
@@ -86,12 +90,18 @@ impl AgentStore {
             log: RecordLog::new(&folder),
             workspace: agent.workspace.clone(),
             identity: agent.identity.clone(),
+            ways: Workspaces::of_this_machine(),
             home: home.clone(),
             settings,
             index: Index::read(&path),
             folder,
             _lock: lock,
         })
+    }
+
+    /// Sets the ways to the workspace.
+    pub(super) fn reached_by(self, ways: Workspaces) -> Self {
+        Self { ways, ..self }
     }
 
     /// Looks at the workspace and stores what is new in it.
@@ -101,8 +111,9 @@ impl AgentStore {
     /// Returns an error if the workspace exceeds the limits or can't be read.
     pub(super) fn scan(&mut self, stop: &AtomicBool) -> Result<Scan, CheckpointError> {
         let limits = ScanLimits::with_bytes(self.settings.bytes);
+        let far = self.far()?;
         // A large workspace is measured before its first byte is copied.
-        if self.index.is_empty() {
+        if self.index.is_empty() && far.is_none() {
             let used = usage::size(&self.workspace, limits.bytes)
                 .map_err(CheckpointError::io("measure", &self.workspace))?;
             if used.bytes > limits.bytes {
@@ -111,7 +122,10 @@ impl AgentStore {
             }
         }
         let input = ScanInput { agent: &self.agent, workspace: &self.workspace, limits, stop };
-        let found = scan(&input, &self.objects, &mut self.index);
+        let found = match far.as_ref().and_then(WorkspaceFiles::remote) {
+            Some(files) => scan_there(&input, files, &self.objects, (&mut self.index, &self.folder)),
+            None => scan(&input, &self.objects, &mut self.index),
+        };
         fault_point::reach(FaultPoint::Checkpointing);
         if matches!(found, Err(CheckpointError::Limit { .. })) {
             // Nothing refers to what was copied, and the next look measures first.
@@ -120,6 +134,14 @@ impl AgentStore {
         self.index.write(&self.folder.join(INDEX))?;
         fault_point::reach(FaultPoint::Checkpointing);
         found
+    }
+
+    /// Returns the files of the workspace if it is on another machine.
+    fn far(&self) -> Result<Option<WorkspaceFiles>, CheckpointError> {
+        if elsewhere::engine_of(&self.workspace).is_none() {
+            return Ok(None);
+        }
+        Ok(Some(self.ways.open(&self.agent, &self.workspace).map_err(BeneathError::from)?))
     }
 
     /// Makes a checkpoint. One whose files can't be kept is made without them, and says why.

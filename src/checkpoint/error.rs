@@ -9,7 +9,7 @@ use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::home::beneath::BeneathError;
-use crate::id::{AgentId, ChannelId, IdError};
+use crate::id::{AgentId, ChannelId, EngineName, IdError};
 use crate::store::StoreError;
 
 /// A failed operation on an agent's checkpoints.
@@ -59,6 +59,11 @@ pub enum CheckpointError {
         /// The exceeded limit, as in `the workspace has more than 5 GiB`.
         limit: String,
     },
+    /// The workspace is on another machine, and its files can't be set back there.
+    #[error(
+        "the workspace of {agent} is on the engine {engine}, on another machine, where no files can be set back"
+    )]
+    Elsewhere { agent: AgentId, engine: EngineName },
     /// There is no checkpoint with this number.
     #[error("{agent} has no checkpoint {number}")]
     Unknown { agent: AgentId, number: u64 },
@@ -140,6 +145,7 @@ impl Explain for CheckpointError {
             | Self::Copying(_)
             | Self::Changed(_)
             | Self::Foreign { .. }
+            | Self::Elsewhere { .. }
             | Self::PackagesGone { .. }
             | Self::Taken(_)
             | Self::ChannelTaken(_)
@@ -167,6 +173,7 @@ impl Explain for CheckpointError {
                 Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned())
             }
             Self::Busy(_) => Some("flock status".to_owned()),
+            Self::Elsewhere { engine, .. } => Some(format!("flock engine drain {engine}")),
             Self::ChannelTaken(_) | Self::NoTeam(_) => Some("flock channel list".to_owned()),
             Self::TooMany { wanted, .. } => {
                 Some(format!("flock config set plugins.entries.flock.config.maxAgents {wanted}"))

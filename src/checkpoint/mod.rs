@@ -11,6 +11,7 @@ mod diff;
 mod error;
 pub(crate) mod fork;
 mod gate;
+mod helper_walk;
 mod index;
 mod journal;
 mod objects;
@@ -47,6 +48,7 @@ use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::nix_store::ProfileDifference;
 use crate::provider::BoxFuture;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::Store;
 use crate::sync::lock;
 
@@ -104,6 +106,8 @@ pub(crate) struct Checkpoints {
     store: Arc<Store>,
     gates: Mutex<HashMap<AgentId, Arc<Gate>>>,
     services: OnceLock<Arc<dyn AgentServices>>,
+    /// The ways to workspaces on other machines, if there can be some.
+    workspaces: OnceLock<Workspaces>,
     /// Held by a fork: each removes the drafts that an earlier one has left.
     forks: tokio::sync::Mutex<()>,
 }
@@ -117,8 +121,14 @@ impl Checkpoints {
             store,
             gates: Mutex::default(),
             services: OnceLock::new(),
+            workspaces: OnceLock::new(),
             forks: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Sets the ways to workspaces. Until then, and without it, they are folders of this machine.
+    pub(crate) fn reach_workspaces(&self, workspaces: Workspaces) {
+        drop(self.workspaces.set(workspaces));
     }
 
     /// Sets what rewinds need of this process. Only the first call has an effect.
@@ -155,7 +165,10 @@ impl Checkpoints {
     ) -> Result<T, CheckpointError> {
         let _turn = self.gate(&agent.id).jobs.clone().lock_owned().await;
         let (home, agent, settings) = (self.home().clone(), agent.clone(), self.config().checkpoints);
-        let done = tokio::task::spawn_blocking(move || work(AgentStore::open(&home, &agent, settings)?));
+        let ways = self.workspaces.get_or_init(Workspaces::of_this_machine).clone();
+        let done = tokio::task::spawn_blocking(move || {
+            work(AgentStore::open(&home, &agent, settings)?.reached_by(ways))
+        });
         done.await.unwrap_or(Err(CheckpointError::Stopped))
     }
 

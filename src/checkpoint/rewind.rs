@@ -25,6 +25,7 @@ use crate::config::Agent;
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::generation::Origin;
+use crate::home::elsewhere;
 use crate::id::{SessionKey, hex};
 use crate::store::{AuditEntry, Level, Session};
 
@@ -76,6 +77,17 @@ struct Prepared {
     view: RewindView,
 }
 
+/// Refuses to change files of a workspace on another machine. It is refused before anything is written down: turns wait for
+/// the end of a rewind that is.
+fn check_is_here(agent: &Agent, request: &RewindRequest) -> Result<(), CheckpointError> {
+    match elsewhere::engine_of(&agent.workspace) {
+        Some(engine) if !matches!(request.parts, Some(RewindParts::Conversation)) => {
+            Err(CheckpointError::Elsewhere { agent: agent.id.clone(), engine })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Checkpoints {
     /// Returns what a rewind would do.
     ///
@@ -87,6 +99,7 @@ impl Checkpoints {
         agent: &Agent,
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
+        check_is_here(agent, &request)?;
         let _inside = self.gate(&agent.id).look().await;
         let packages = self.package_plan(agent, &request).await?;
         let sessions = self.sessions(agent).await?;
@@ -121,6 +134,7 @@ impl Checkpoints {
         agent: &Agent,
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
+        check_is_here(agent, &request)?;
         let gate = self.gate(&agent.id);
         let _alone = gate.alone().await.ok_or_else(|| CheckpointError::Busy(agent.id.clone()))?;
         self.complete(agent).await?;

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use super::content::ContentId;
 use super::error::CheckpointError;
+use super::helper_walk::HelperWalk;
 use super::index::Index;
 use super::objects::Objects;
 use super::walk::{Walk, Walked};
 use crate::id::AgentId;
+use crate::sandbox::workspace_files::RemoteFiles;
 
 /// The limits of a look at a workspace.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +103,28 @@ pub(super) fn scan(
 ) -> Result<Scan, CheckpointError> {
     let workspace =
         fs_err::canonicalize(input.workspace).map_err(CheckpointError::io("open", input.workspace))?;
-    let Walked { scan, folders } = Walk::new(input, &workspace, objects, index).run()?;
+    let walked = Walk::new(input, &workspace, objects, index).run()?;
+    finish(walked, index)
+}
+
+/// Does the same as [`scan`] with a workspace on another machine. `scratch` is a folder of this machine for files that are
+/// being transferred.
+///
+/// # Errors
+///
+/// Returns the errors of [`scan`], and that of the helper if it does not answer.
+pub(super) fn scan_there(
+    input: &ScanInput<'_>,
+    files: &RemoteFiles,
+    objects: &Objects,
+    (index, scratch): (&mut Index, &Path),
+) -> Result<Scan, CheckpointError> {
+    let walked = HelperWalk { input, files, objects, old: index, scratch }.run()?;
+    finish(walked, index)
+}
+
+fn finish(walked: Walked, index: &mut Index) -> Result<Scan, CheckpointError> {
+    let Walked { scan, folders } = walked;
     // What was not reached stays known, so that the next look does not read it again.
     let mut new = Index::of(folders, scan.is_err().then_some(&*index));
     new.keep_stored(index);

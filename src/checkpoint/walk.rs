@@ -28,9 +28,9 @@ use crate::home::unlocked::{Unlocked, names, open_file};
 use crate::sync::lock;
 
 /// The age up to which a file's times do not prove that it is unchanged: two ticks of a slow kernel clock.
-const RACY: i64 = 20_000_000;
+pub(super) const RACY: i64 = 20_000_000;
 /// Number of times that a file is read which changes meanwhile.
-const READS: usize = 3;
+pub(super) const READS: usize = 3;
 /// The longest path that the kernel accepts.
 const MAX_PATH: usize = 4_000;
 /// The least number of entries of one folder that are a task of their own.

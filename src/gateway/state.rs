@@ -150,6 +150,7 @@ impl Gateway {
         Arc::new_cyclic(|gateway| {
             let parts = build(gateway);
             let checkpoints = Arc::new(Checkpoints::new(parts.live.clone(), parts.swarm.store().clone()));
+            checkpoints.reach_workspaces(parts.swarm.workspaces().clone());
             checkpoints.serve(Arc::new(GatewayServices(gateway.clone())));
             parts.engine.watch_turns(Arc::new(TurnCheckpoints(checkpoints.clone())));
             let telemetry = parts.swarm.telemetry().clone();
