@@ -7,7 +7,7 @@ use super::prompt::archetype;
 use crate::config::Role;
 use crate::error::{self, Explain};
 use crate::home::beneath::{BeneathError, FileKind, Root};
-use crate::home::existing;
+use crate::home::{elsewhere, existing};
 use crate::id::AgentId;
 use crate::sandbox::workspace::placeholder;
 
@@ -98,7 +98,9 @@ pub fn write(folder: &Path, workspace: &Path, who: &AgentIdentity<'_>) -> Result
     // Files in the workspace are the owner's only as long as no sandbox of flock's has had it, that is, before the
     // folder exists. Later the agent may have written them.
     let takes_over = !folder.exists();
-    for path in [workspace, folder] {
+    // One on another machine has only a mark here.
+    let here = elsewhere::engine_of(workspace).is_none().then_some(workspace);
+    for path in here.into_iter().chain([folder]) {
         fs_err::create_dir_all(path)
             .map_err(|source| IdentityError::Folder { path: path.to_owned(), source })?;
     }

@@ -29,7 +29,7 @@ use super::walk::{FoundFile, Walk, WalkSink};
 use super::writer::{ArchiveWriter, FileFacts};
 use crate::generation::kept_out::{keep_out, put_back};
 use crate::home::lock::Lock;
-use crate::home::{Home, atomic, regular};
+use crate::home::{Home, atomic, elsewhere, regular};
 use crate::store::snapshot::{self, DatabaseFacts};
 
 /// Number of copies of the database that are made if the configuration changes at the same moment.
@@ -392,6 +392,11 @@ impl Collect<'_, '_> {
         self.tree_without(workspaces, &|path| path != workspaces)?;
         // Each is a tree of its own: its owner may have put it elsewhere, and a link there is not the agent's.
         for workspace in self.paths(workspaces)? {
+            // Only its mark is here. The agent's checkpoints have its files.
+            if let Some(engine) = elsewhere::engine_of(&self.home.root().join(&workspace)) {
+                let why = format!("it is on the engine {engine}, on another machine");
+                self.left_out.add(&workspace, &why);
+            }
             self.tree(&workspace)?;
         }
         Ok(())

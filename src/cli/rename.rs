@@ -7,6 +7,7 @@ use crate::clock::unix_ms;
 use crate::config::{self, Config, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
+use crate::home::elsewhere;
 use crate::home::lock::Lock;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::id::{AgentId, IdError};
@@ -119,9 +120,16 @@ async fn planned(
 
 /// Checks that the agent exists and that the new id is not used by an agent, an operation, files or sessions.
 async fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(), Failure> {
-    config.require_agent(old)?;
+    let agent = config.require_agent(old)?;
     if config.agent(new).is_some() {
         return Err(ConfigError::Exists(new.clone()).into());
+    }
+    // It is known there by the name of its agent.
+    if let Some(engine) = elsewhere::engine_of(&agent.workspace) {
+        let text = format!(
+            "the workspace of {old} is on the engine {engine}, on another machine, and can't be renamed there"
+        );
+        return Err(Failure::new(Kind::Conflict, text).hint(format!("flock engine drain {engine}")));
     }
     if let Some(unfinished) = pending::read(home, new)? {
         return Err(pending_operations::unfinished(&unfinished));
