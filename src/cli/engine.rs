@@ -1,5 +1,6 @@
 //! `flock engine`: container engines besides the machine's own.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -7,12 +8,14 @@ use serde_json::{Value, json};
 
 use super::reconnect::{Reconnector, Repeat};
 use super::{Context, Exit, Failure, images, person};
-use crate::config::{self, docker, engines};
+use crate::config::{self, Config, EngineAddress, docker, engines, secret};
 use crate::error::Kind;
 use crate::gateway::routes::engines::{DrainBody, NewEngine};
+use crate::home::Home;
 use crate::id::EngineName;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engine_check;
+use crate::sandbox::engine_route::{CertificateFile, check_files};
 use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, Table, TextStyle};
 
@@ -24,6 +27,7 @@ use crate::ui::{StyledLine, Table, TextStyle};
 #[command(after_long_help = "\
 Examples:
   flock engine add second unix:///run/second/docker.sock --labels gpu --memory 16g
+  flock engine add gpu ssh://ann@gpu.example.org --labels gpu
   flock engine list
   flock engine drain second
   flock engine remove second")]
@@ -57,6 +61,15 @@ enum Verb {
         #[arg(long)]
         stop: bool,
     },
+    /// Replace the certificates of an engine with TLS
+    ///
+    /// The files are checked and copied to the home's secrets. Each later connection uses the new ones.
+    Renew {
+        /// Name of the engine
+        name: EngineName,
+        #[command(flatten)]
+        certificates: Certificates,
+    },
     /// Remove an engine with all that this home has in it
     #[command(visible_alias = "rm")]
     Remove {
@@ -68,13 +81,80 @@ enum Verb {
     },
 }
 
+/// The files of an engine with TLS.
+#[derive(Debug, clap::Args)]
+struct Certificates {
+    /// PEM file with the certificate of the authority that has signed the engine's, for a tcp:// address
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// PEM file with the certificate by which the engine knows this home, for a tcp:// address
+    #[arg(long, value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// PEM file with the key of that certificate; it is copied to the home's secrets
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+impl Certificates {
+    fn given(&self) -> [(CertificateFile, Option<&PathBuf>); 3] {
+        [
+            (CertificateFile::Authority, self.ca.as_ref()),
+            (CertificateFile::Certificate, self.cert.as_ref()),
+            (CertificateFile::Key, self.key.as_ref()),
+        ]
+    }
+
+    /// Keeps the given files, with those that the home has already. All three must be there then, and fit together.
+    fn keep(&self, home: &Home, engine: &EngineName) -> Result<(), Failure> {
+        let help = format!("flock engine renew {engine} --help");
+        let mut texts = Vec::new();
+        for (file, path) in self.given() {
+            let text = match path {
+                Some(path) => Some(read_certificate(path)?),
+                None => secret::get(home, &file.secret(engine))?,
+            };
+            let missing = || {
+                let text = "an engine with TLS needs --ca, --cert and --key";
+                Failure::new(Kind::Usage, text).hint("flock engine add --help")
+            };
+            texts.push(text.ok_or_else(missing)?);
+        }
+        if let [ca, cert, key] = texts.as_slice() {
+            check_files(ca, cert, key).map_err(|why| Failure::new(Kind::Usage, why).hint(help))?;
+        }
+        for ((file, path), text) in self.given().into_iter().zip(&texts) {
+            if path.is_some() {
+                secret::set(home, &file.secret(engine), text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_certificate(path: &Path) -> Result<String, Failure> {
+    let refused = |why: String| {
+        let text = format!("{} can't be read: {why}", path.display());
+        Failure::new(Kind::Usage, text).hint("flock engine add --help")
+    };
+    let size = fs_err::metadata(path).map_err(|error| refused(error.to_string()))?.len();
+    if size > MAX_CERTIFICATE {
+        return Err(refused(format!("it is larger than {} KiB", MAX_CERTIFICATE >> 10)));
+    }
+    fs_err::read_to_string(path).map_err(|error| refused(error.to_string()))
+}
+
+/// The largest file of a certificate, in bytes.
+const MAX_CERTIFICATE: u64 = 64 << 10;
+
 #[derive(Debug, clap::Args)]
 struct AddArgs {
     /// Name for the engine
     name: EngineName,
-    /// Address of the engine, which must run on this machine's own files
-    #[arg(value_name = "unix:///PATH")]
+    /// Address of the engine: unix:///PATH, ssh://USER@HOST:PORT/SOCKET or tcp://HOST:PORT, which is TLS
+    #[arg(value_name = "ADDRESS")]
     address: String,
+    #[command(flatten)]
+    certificates: Certificates,
     /// OCI runtime of agents that name none [default: the engine's]
     #[arg(long, value_name = "NAME")]
     runtime: Option<String>,
@@ -100,15 +180,17 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Verb::List => list(context),
         Verb::Show { name, check } => show(name, *check, context),
         Verb::Drain { name, stop } => drain(name, *stop, context),
+        Verb::Renew { name, certificates } => renew(name, certificates, context),
         Verb::Remove { name, force } => remove(name, *force, context),
     }
 }
 
 fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
     let usage = |text: String| Failure::new(Kind::Usage, text).hint("flock engine add --help");
-    if let Err(why) = engines::check_address(&args.address) {
-        return Err(usage(format!("the address {:?} {why}", args.address)));
-    }
+    let address: EngineAddress = args
+        .address
+        .parse()
+        .map_err(|why| usage(format!("the address {:?} {why}", args.address)))?;
     if let Some(label) = args.labels.iter().find(|label| !engines::is_label(label)) {
         return Err(usage(format!("{label:?} is not a label: {}", engines::LABEL_FORM)));
     }
@@ -131,14 +213,43 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
         by: Some(person::name()),
     };
     let config = config::read(&home)?;
+    let is_new = !config.engines.iter().any(|engine| engine.name == args.name) && !args.name.is_local();
+    if is_new {
+        match &address {
+            EngineAddress::Tls(_) => args.certificates.keep(&home, &args.name)?,
+            _ if args.certificates.given().iter().any(|(_, path)| path.is_some()) => {
+                return Err(usage("--ca, --cert and --key are for tcp:// addresses only".to_owned()));
+            }
+            _ => {}
+        }
+    }
+    let added = add_checked(args, &wanted, is_new, &home, &config, context);
+    if added.is_err() && is_new {
+        // What opens an engine that is not used stays nowhere.
+        for file in CertificateFile::ALL {
+            secret::remove(&home, &file.secret(&args.name))?;
+        }
+    }
+    added
+}
+
+fn add_checked(
+    args: &AddArgs,
+    wanted: &NewEngine,
+    is_new: bool,
+    home: &Home,
+    config: &Config,
+    context: &Context,
+) -> Result<Exit, Failure> {
     // Images take minutes, with progress, so this process makes them before the engine is checked with them.
-    if !config.engines.iter().any(|engine| engine.name == args.name) && !args.name.is_local() {
-        let engine = Engine::named(args.name.clone(), args.address.clone());
+    if is_new {
+        let engine = Engine::named(home, args.name.clone(), args.address.clone());
         context.block_on(async {
-            engine
-                .ping()
-                .await
-                .map_err(|error| Failure::from(error).hint("start the engine, and look at its log"))?;
+            engine.first_ping().await.map_err(|error| {
+                let hint = error.way_hint();
+                let hint = hint.unwrap_or_else(|| "start the engine, and look at its log".to_owned());
+                Failure::from(error).hint(hint)
+            })?;
             let versions = engine.version().await?;
             if let Some(refused) = engine_check::kind(&versions) {
                 let text = format!(
@@ -147,10 +258,10 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
                 );
                 return Err(Failure::new(Kind::Failed, text).hint(refused.hint.unwrap_or_default()));
             }
-            images::make_in(&engine, &home, &config, context).await
+            images::make_in(&engine, home, config, context).await
         })?;
     }
-    let call = Call::post("/api/engines").json(&wanted)?;
+    let call = Call::post("/api/engines").json(wanted)?;
     let answer = send(context, call, Repeat::Unsent)?;
     let line = StyledLine::new().with(TextStyle::Good, "added").plain(" engine ").accent(args.name.as_str());
     context.printer.result(&answer, line.plain(format!(", {}", checked(&answer["checks"]))));
@@ -231,6 +342,27 @@ fn drain(name: &EngineName, stop: bool, context: &Context) -> Result<Exit, Failu
         (false, false) => format!("engine {name} is drained; still there: {}", agents.join(", ")),
     };
     context.printer.result(&answer, line);
+    Ok(Exit::Done)
+}
+
+fn renew(name: &EngineName, certificates: &Certificates, context: &Context) -> Result<Exit, Failure> {
+    let home = context.writable_home()?;
+    let config = config::read(&home)?;
+    let found = config.engines.iter().find(|engine| engine.name == *name);
+    let address = found.and_then(|engine| engine.address.clone()).unwrap_or_default();
+    if !matches!(address.parse(), Ok(EngineAddress::Tls(_))) {
+        let text = format!("there is no engine {name} with TLS");
+        return Err(Failure::new(Kind::Usage, text).hint("flock engine list"));
+    }
+    if certificates.given().iter().all(|(_, path)| path.is_none()) {
+        let text = "one of --ca, --cert and --key is needed";
+        return Err(Failure::new(Kind::Usage, text).hint("flock engine renew --help"));
+    }
+    certificates.keep(&home, name)?;
+    let engine = Engine::named(&home, name.clone(), address);
+    context.block_on(async { engine.first_ping().await.map_err(Failure::from) })?;
+    let answer = json!({"renewed": name});
+    context.printer.result(&answer, format!("engine {name} answers with the new certificates"));
     Ok(Exit::Done)
 }
 

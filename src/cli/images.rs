@@ -24,8 +24,8 @@ pub(crate) async fn make(
 ) -> Result<(), Failure> {
     make_in(engine, home, config, context).await?;
     for other in config.engines.iter().filter(|other| !other.name.is_local()) {
-        let engine = Engine::named(other.name.clone(), other.address.clone().unwrap_or_default());
-        let made = match engine.ping().await {
+        let engine = Engine::named(home, other.name.clone(), other.address.clone().unwrap_or_default());
+        let made = match engine.first_ping().await {
             Ok(()) => make_in(&engine, home, config, context).await,
             Err(error) => Err(error.into()),
         };

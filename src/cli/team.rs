@@ -234,7 +234,7 @@ pub(crate) async fn engine() -> Result<Arc<Engine>, Failure> {
 pub(crate) fn other_engines(home: &Home) -> Vec<Engine> {
     let engines = crate::config::read(home).map(|config| config.engines).unwrap_or_default().into_iter();
     let others = engines.filter(|engine| !engine.name.is_local());
-    others.map(|engine| Engine::named(engine.name, engine.address.unwrap_or_default())).collect()
+    others.map(|engine| Engine::named(home, engine.name, engine.address.unwrap_or_default())).collect()
 }
 
 /// Returns the engines of a home, with the placements of agents as they are now.

@@ -1,11 +1,10 @@
 //! The `engines` block: container engines besides the machine's own, and the labels by which agents are placed on them.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::ConfigError;
 use super::docker::{self, DockerSettings};
+use super::engine_address::EngineAddress;
 use super::model::{Agent, Autonomy, Network, Role, SandboxMode, SkillsMode};
 use super::policy::CommandPolicy;
 use super::view::{Problem, View};
@@ -19,7 +18,7 @@ const TRIAL_MEMORY: u64 = 256 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSettings {
     pub name: EngineName,
-    /// The address, as in `unix:///run/second/docker.sock`. `None` for the machine's own engine only.
+    /// The address in the form of an [`EngineAddress`]. `None` for the machine's own engine only.
     pub address: Option<String>,
     /// The OCI runtime of agents that name none.
     pub runtime: Option<String>,
@@ -140,25 +139,9 @@ fn engine(name: &str, view: &View<'_>) -> Result<EngineSettings, Problem> {
 ///
 /// # Errors
 ///
-/// Returns an error for every address but the socket of an engine on this machine.
+/// Returns an error for what is not the address of an engine.
 pub(crate) fn check_address(text: &str) -> Result<(), String> {
-    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-    match (scheme, text.strip_prefix("unix://")) {
-        (_, Some(path)) if is_plain(path) => Ok(()),
-        (Some("tcp" | "ssh" | "http" | "https"), _) => Err(format!(
-            "is not supported: {}:// leads to another machine, and flock can only use engines that share this machine's \
-             files, as in unix:///run/second/docker.sock",
-            scheme.unwrap_or_default()
-        )),
-        _ => Err("must be the socket of an engine on this machine, as in unix:///run/second/docker.sock"
-            .to_owned()),
-    }
-}
-
-/// Returns `true` for an absolute path without `..` and without characters that no socket's path needs.
-fn is_plain(path: &str) -> bool {
-    let has_climb = Path::new(path).components().any(|part| part.as_os_str() == "..");
-    path.starts_with('/') && path.len() > 1 && !has_climb && !path.chars().any(char::is_control)
+    text.parse::<EngineAddress>().map(drop)
 }
 
 /// Reads a list of labels, and returns them sorted.
@@ -266,19 +249,15 @@ mod tests {
     fn unusable_settings_are_refused_with_their_place() {
         for (block, at, message) in [
             (json!({"b": {}}), "engines.b.address", "is missing"),
-            (json!({"b": {"address": "/run/docker.sock"}}), "engines.b.address", "must be the socket"),
-            (json!({"b": {"address": "unix://run/docker.sock"}}), "engines.b.address", "must be the socket"),
+            (json!({"b": {"address": "/run/docker.sock"}}), "engines.b.address", "must be the address"),
+            (json!({"b": {"address": "unix://run/docker.sock"}}), "engines.b.address", "must be the address"),
             (
                 json!({"b": {"address": "unix:///run/../docker.sock"}}),
                 "engines.b.address",
-                "must be the socket",
+                "must be the address",
             ),
-            (
-                json!({"b": {"address": "tcp://10.0.0.1:2376"}}),
-                "engines.b.address",
-                "tcp:// leads to another machine",
-            ),
-            (json!({"b": {"address": "ssh://gpu"}}), "engines.b.address", "ssh:// leads to another machine"),
+            (json!({"b": {"address": "http://10.0.0.1:2375"}}), "engines.b.address", "write tcp://"),
+            (json!({"b": {"address": "ssh://-l@gpu"}}), "engines.b.address", "has no usable user name"),
             (json!({"local": {"address": "unix:///run/d.sock"}}), "engines.local.address", "has no effect"),
             (json!({"B": {"address": "unix:///run/d.sock"}}), "engines.B", "is not usable"),
             (json!({"local": {"labels": ["a b"]}}), "engines.local.labels", "labels, each of 1 to 40"),

@@ -11,11 +11,13 @@ use super::error::ApiError;
 use super::state::Gateway;
 use crate::clock::unix_ms;
 use crate::config::engines as settings;
-use crate::config::{Agent, EngineSettings};
+use crate::config::{Agent, EngineSettings, secret};
 use crate::error::{Explain as _, chain};
+use crate::home::Home;
 use crate::id::{AgentId, EngineName};
 use crate::nix_store::PackageStores;
 use crate::sandbox::engine_check::{self, EngineCheck};
+use crate::sandbox::engine_route::CertificateFile;
 use crate::sandbox::engines::{PlacedEngine, PlannedMove, is_placed};
 use crate::sandbox::{Relocation, Sandbox, SandboxError, containers, image, spec, volumes};
 use crate::store::{AuditEntry, Level};
@@ -107,7 +109,8 @@ fn advice(name: &EngineName, problem: &SandboxError) -> Option<String> {
     if name.is_local() {
         return problem.hint();
     }
-    Some(format!("start the engine again; to give it up: flock engine remove {name} --force"))
+    let way = problem.way_hint().unwrap_or_else(|| "start the engine again".to_owned());
+    Some(format!("{way}; to give it up: flock engine remove {name} --force"))
 }
 
 /// Returns the engines for the status, or `None` if only the machine's own is there.
@@ -175,7 +178,7 @@ pub(crate) async fn add(
         return Err(ApiError::conflict("conflict", format!("there is an engine {name} already"))
             .with_hint(format!("flock engine show {name}")));
     }
-    let engine = Arc::new(crate::sandbox::engine::Engine::named(name.clone(), address.clone()));
+    let engine = Arc::new(crate::sandbox::engine::Engine::named(swarm.home(), name.clone(), address.clone()));
     let found = PlacedEngine { name: name.clone(), engine, runtime: wanted.runtime.clone() };
     let checks = check(swarm, &found, &wanted).await;
     if let Some(bad) = checks.iter().find(|check| !check.ok) {
@@ -282,7 +285,12 @@ pub(crate) async fn remove(
         left.push(format!("what this home has in the engine {name} may still be there: {}", chain(&error)));
     }
     let (home, gone) = (swarm.home().clone(), name.clone());
-    edit(move || settings::remove(&home, &gone)).await?;
+    edit(move || {
+        settings::remove(&home, &gone)?;
+        forget_certificates(&home, &gone);
+        Ok(())
+    })
+    .await?;
     let detail = if there.is_empty() { String::new() } else { format!("with {}", joined(&there)) };
     let entry = by.entry("engine.remove", name.as_str(), Level::Yellow, detail);
     let forgotten = swarm.store().placements().forget_engine(name.clone(), entry, unix_ms()).await;
@@ -320,6 +328,15 @@ async fn set_draining(swarm: &Swarm, known: &EngineSettings, is_draining: bool) 
 async fn stop_draining(swarm: &Swarm, known: &EngineSettings) {
     if !known.is_draining && set_draining(swarm, known, false).await.is_err() {
         tracing::error!(engine = %known.name, "the engine is still drained; run `flock engine drain {} --stop`", known.name);
+    }
+}
+
+/// Removes the files by which an engine was reached. A failure is logged: they open nothing but that engine.
+fn forget_certificates(home: &Home, name: &EngineName) {
+    for file in CertificateFile::ALL {
+        if let Err(error) = secret::remove(home, &file.secret(name)) {
+            tracing::warn!(engine = %name, error = chain(&error), "a certificate could not be removed");
+        }
     }
 }
 

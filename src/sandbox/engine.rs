@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bollard::Docker;
@@ -12,8 +12,10 @@ use bollard::errors::Error as EngineError;
 use bollard::models::SystemInfo;
 
 use crate::env;
+use crate::home::Home;
 use crate::id::EngineName;
 use crate::sandbox::SandboxError;
+use crate::sandbox::engine_route::{self, Route, RouteError};
 
 /// Timeout of a request that is cheap for the engine, while fifty containers may be starting at the same time. A
 /// timeout is needed because a stopped or frozen engine can accept a connection and then never answer.
@@ -21,6 +23,9 @@ pub const QUICK: Duration = Duration::from_secs(30);
 
 /// Timeout of a request that only asks if an engine answers.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Timeout of a request that only asks if an engine of another machine answers.
+const REMOTE_PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Timeout of a request by a command that only shows what is there.
 pub(crate) const DISPLAY_TIMEOUT: Duration = Duration::from_secs(8);
@@ -37,6 +42,8 @@ pub struct Engine {
     /// The name in the configuration. `None` for the machine's own engine.
     name: Option<EngineName>,
     endpoint: String,
+    /// The way to it, if it is on another machine.
+    route: Option<Arc<Route>>,
     client: OnceLock<Docker>,
 }
 
@@ -66,13 +73,22 @@ impl Engine {
     /// Returns the engine at `endpoint`, for example `unix:///var/run/docker.sock`.
     #[must_use]
     pub fn at(endpoint: impl Into<String>) -> Self {
-        Self { name: None, endpoint: endpoint.into(), client: OnceLock::new() }
+        Self { name: None, endpoint: endpoint.into(), route: None, client: OnceLock::new() }
     }
 
-    /// Returns the engine that the configuration has at `endpoint` under this name. Its errors tell the name.
+    /// Returns the engine that the configuration of `home` has at `endpoint` under this name. Its errors tell the name. It
+    /// may be on another machine.
     #[must_use]
-    pub fn named(name: EngineName, endpoint: impl Into<String>) -> Self {
-        Self { name: Some(name), ..Self::at(endpoint) }
+    pub fn named(home: &Home, name: EngineName, endpoint: impl Into<String>) -> Self {
+        let endpoint = endpoint.into();
+        let route = Route::to(home, &name, &endpoint).map(Arc::new);
+        Self { name: Some(name), endpoint, route, client: OnceLock::new() }
+    }
+
+    /// Returns `true` if the engine is on another machine.
+    #[must_use]
+    pub const fn is_remote(&self) -> bool {
+        self.route.is_some()
     }
 
     /// Returns the engine's address.
@@ -92,7 +108,7 @@ impl Engine {
     /// # Errors
     ///
     /// Returns [`SandboxError::Denied`] if this user may not open the socket, and [`SandboxError::Unavailable`] if the
-    /// address is not a `unix://` one or the socket is missing.
+    /// address can't be used or the socket is missing.
     pub fn client(&self) -> Result<Docker, SandboxError> {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
@@ -102,6 +118,19 @@ impl Engine {
             endpoint: self.endpoint.clone(),
             source,
         };
+        if let Some(route) = &self.route {
+            let route = Arc::clone(route);
+            let transport = move |request| Box::pin(engine_route::request(Arc::clone(&route), request));
+            let limit = IMAGE_TIMEOUT.as_secs();
+            let client = Docker::connect_with_custom_transport(
+                transport,
+                Some("http://docker"),
+                limit,
+                bollard::API_DEFAULT_VERSION,
+            );
+            let client = client.map_err(|source| self.error("connect", source))?;
+            return Ok(self.client.get_or_init(|| client).clone());
+        }
         let Some(socket) = self.socket() else {
             return Err(unavailable("only unix:// endpoints are supported".into()));
         };
@@ -172,6 +201,9 @@ impl Engine {
     #[must_use]
     pub fn error(&self, what: &str, source: EngineError) -> SandboxError {
         let (engine, endpoint) = (self.name.clone(), self.endpoint.clone());
+        if let Some(reason) = RouteError::of(&source) {
+            return SandboxError::Unavailable { engine, endpoint, source: Box::new(reason) };
+        }
         let reason = match (io_kind(&source), &source) {
             (Some(ErrorKind::PermissionDenied), _) => return SandboxError::Denied { engine, endpoint },
             (Some(ErrorKind::NotFound), _) | (_, EngineError::SocketNotFoundError(_)) => NO_SOCKET,
@@ -201,10 +233,26 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// Returns the reason if it does not answer within two seconds.
+    /// Returns the reason if it does not answer within two seconds, or within five if it is on another machine.
     pub async fn ping(&self) -> Result<(), SandboxError> {
+        self.ping_within(if self.is_remote() { REMOTE_PING_TIMEOUT } else { PING_TIMEOUT }).await
+    }
+
+    /// Asks if the engine answers, with the time that the first connection to another machine may take.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if it does not answer.
+    pub(crate) async fn first_ping(&self) -> Result<(), SandboxError> {
+        match self.is_remote() {
+            true => self.ping_within(engine_route::CONNECT_LIMIT + PING_TIMEOUT).await,
+            false => self.ping().await,
+        }
+    }
+
+    async fn ping_within(&self, limit: Duration) -> Result<(), SandboxError> {
         let client = self.client()?;
-        self.call("answer", PING_TIMEOUT, client.ping()).await.map(drop)
+        self.call("answer", limit, client.ping()).await.map(drop)
     }
 
     /// Returns what the engine says about itself and its machine.

@@ -39,6 +39,7 @@ impl EngineCheck {
     fn failed(name: &'static str, error: &SandboxError, fallback: &str) -> Self {
         // An engine that is not in the configuration yet has no command of flock that tells more about it.
         let hint = match error {
+            error if error.way_hint().is_some() => error.way_hint().unwrap_or_default(),
             SandboxError::Unavailable { .. } => "start it, and look at its log".to_owned(),
             SandboxError::Denied { .. } => "let this user open the engine's socket".to_owned(),
             error => {
@@ -86,7 +87,7 @@ async fn reached(engine: &Engine, checks: &mut Vec<EngineCheck>) -> Option<Syste
     const NAME: &str = "engine";
     // An engine that is stopped or frozen shows here, within seconds.
     let asked = async {
-        engine.ping().await?;
+        engine.first_ping().await?;
         tokio::try_join!(engine.version(), engine.describe())
     };
     match asked.await {

@@ -110,9 +110,8 @@ impl Engines {
             Some(address) => {
                 let mut clients = lock(&self.clients);
                 let key = (name.clone(), address.clone());
-                let client =
-                    clients.entry(key).or_insert_with(|| Arc::new(Engine::named(name.clone(), address)));
-                Arc::clone(client)
+                let make = || Arc::new(Engine::named(&self.home, name.clone(), address));
+                Arc::clone(clients.entry(key).or_insert_with(make))
             }
             None if name.is_local() => Arc::clone(&self.local),
             None => return None,

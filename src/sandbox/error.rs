@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, EngineName};
+use crate::sandbox::engine_route::RouteError;
 use crate::sandbox::placement::NoEngine;
 
 /// An error of a sandbox or of its engine.
@@ -121,6 +122,9 @@ impl Explain for SandboxError {
     }
 
     fn hint(&self) -> Option<String> {
+        if let Some(hint) = self.way_hint() {
+            return Some(hint);
+        }
         let hint = match self {
             Self::Unavailable { engine: Some(name), .. } | Self::Denied { engine: Some(name), .. } => {
                 return Some(format!("flock engine show {name}"));
@@ -147,6 +151,17 @@ impl Explain for SandboxError {
             _ => return None,
         };
         Some(hint.to_owned())
+    }
+}
+
+impl SandboxError {
+    /// Returns what mends the way to an engine on another machine, if that way is what failed.
+    #[must_use]
+    pub(crate) fn way_hint(&self) -> Option<String> {
+        match self {
+            Self::Unavailable { source, .. } => source.downcast_ref::<RouteError>()?.hint(),
+            _ => None,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod docker;
 pub mod egress;
 pub mod engine;
 pub(crate) mod engine_check;
+pub(crate) mod engine_route;
 pub mod engines;
 mod error;
 pub mod exec;

@@ -4,9 +4,8 @@
 //! that doubles with each failure. So an engine that can't be reached costs whoever asks for it a clear error, and no more.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,10 +14,9 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
 
 use crate::clean;
+use crate::config::SshAddress;
 use crate::error::Explain;
 
-/// The socket of the engine if the address names none.
-const ENGINE_SOCKET: &str = "/var/run/docker.sock";
 /// Time that `ssh` has to sign in and to forward the socket.
 const START_LIMIT: Duration = Duration::from_secs(15);
 /// Time between two looks if the socket is there yet.
@@ -32,82 +30,6 @@ const MAX_SOCKET_PATH: usize = 103;
 /// Limit on the message of `ssh` that is kept, in bytes.
 const MAX_MESSAGE: u64 = 16 * 1024;
 
-/// The address of an engine that is reached by `ssh`, as in `ssh://ann@gpu:2222/run/docker.sock`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SshAddress {
-    user: Option<String>,
-    host: String,
-    port: Option<u16>,
-    socket: String,
-}
-
-impl SshAddress {
-    /// Returns the destination as `ssh` takes it.
-    #[must_use]
-    pub fn destination(&self) -> String {
-        match &self.user {
-            Some(user) => format!("{user}@{}", self.host),
-            None => self.host.clone(),
-        }
-    }
-}
-
-impl FromStr for SshAddress {
-    type Err = &'static str;
-
-    /// Reads an address. Each part stands in a command line later, so none can be an option or have characters of a shell.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let rest = text.strip_prefix("ssh://").ok_or("must begin with ssh://")?;
-        let (place, socket) = match rest.find('/') {
-            Some(at) => rest.split_at(at),
-            None => (rest, ENGINE_SOCKET),
-        };
-        let (user, place) = match place.rsplit_once('@') {
-            Some((user, place)) => (Some(user), place),
-            None => (None, place),
-        };
-        let (host, port) = match place.strip_prefix('[') {
-            Some(bracketed) => {
-                let (host, rest) = bracketed.split_once(']').ok_or("has a bracket that is not closed")?;
-                host.parse::<std::net::Ipv6Addr>().map_err(|_| "has no IPv6 address in its brackets")?;
-                match rest.strip_prefix(':') {
-                    Some(port) => (host, Some(port)),
-                    None if rest.is_empty() => (host, None),
-                    None => return Err("has something behind its brackets"),
-                }
-            }
-            None => match place.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (place, None),
-            },
-        };
-        let is_word = |text: &str| {
-            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-            !text.is_empty() && !text.starts_with('-') && text.chars().all(allowed)
-        };
-        if !user.is_none_or(is_word) {
-            return Err("has no usable user name before the @");
-        }
-        if !(is_word(host) || place.starts_with('[')) {
-            return Err("has no usable host name");
-        }
-        let number =
-            |port: &str| port.parse::<u16>().ok().filter(|port| *port > 0).ok_or("has no usable port");
-        // `ssh` separates the two ends of a forwarding by a colon, and replaces what begins with % or $.
-        let is_plain = |c: char| !c.is_control() && !matches!(c, ':' | '%' | '$' | '\\' | '"' | '\'');
-        let climbs = Path::new(socket).components().any(|part| part.as_os_str() == "..");
-        if socket.len() < 2 || climbs || !socket.chars().all(is_plain) {
-            return Err("has no usable path of a socket");
-        }
-        Ok(Self {
-            user: user.map(str::to_owned),
-            host: host.to_owned(),
-            port: port.map(number).transpose()?,
-            socket: socket.to_owned(),
-        })
-    }
-}
-
 /// An error of a tunnel.
 #[derive(Debug, thiserror::Error)]
 pub enum SshError {
@@ -118,34 +40,61 @@ pub enum SshError {
     #[error("ssh can't be started")]
     Start(#[source] std::io::Error),
     /// The program ended.
-    #[error("ssh to {destination} ended: {reason}")]
+    #[error("ssh to {} ended: {reason}", address.destination())]
     Ended {
-        destination: String,
+        address: SshAddress,
         /// The last line that it wrote.
         reason: String,
     },
     /// The socket was not forwarded in time.
-    #[error("ssh to {destination} did not connect within {} seconds", START_LIMIT.as_secs())]
-    Silent { destination: String },
+    #[error("ssh to {} did not connect within {} seconds", address.destination(), START_LIMIT.as_secs())]
+    Silent { address: SshAddress },
     /// It failed before and is not tried again yet.
-    #[error("ssh to {destination} is tried again in {} s: {reason}", left.as_secs().max(1))]
+    #[error("ssh to {} is tried again in {} s: {reason}", address.destination(), left.as_secs().max(1))]
     Paused {
-        destination: String,
+        address: SshAddress,
         /// The message of the last failure.
         reason: String,
         left: Duration,
+    },
+    /// It is connected, and nothing is at the other end.
+    #[error(
+        "no engine answers at {} on {}, or the user of ssh may not open it ({reason})",
+        address.socket(),
+        address.destination()
+    )]
+    NoEngine {
+        address: SshAddress,
+        /// The last line that it wrote.
+        reason: String,
     },
 }
 
 impl Explain for SshError {
     fn hint(&self) -> Option<String> {
         match self {
-            // It asks what the tunnel may not ask, such as whether a new key of the host is right.
-            Self::Ended { destination, .. }
-            | Self::Silent { destination }
-            | Self::Paused { destination, .. } => Some(format!("ssh {destination} true")),
-            Self::Path(_) | Self::Start(_) => None,
+            Self::Ended { address, reason } | Self::Paused { address, reason, .. } => {
+                Some(mend(address, reason))
+            }
+            Self::Silent { address } => Some(mend(address, "")),
+            Self::NoEngine { address, .. } => Some(format!(
+                "ssh {} docker -H unix://{} version",
+                address.arguments(),
+                address.socket()
+            )),
+            Self::Start(_) => Some("sudo apt-get install openssh-client".to_owned()),
+            Self::Path(_) => Some("use a home with a shorter path, without a colon".to_owned()),
         }
+    }
+}
+
+/// Returns the command that mends what `ssh` could not do, or that asks what the tunnel may not ask, such as whether a new
+/// key of the host is right.
+fn mend(address: &SshAddress, reason: &str) -> String {
+    let arguments = address.arguments();
+    match reason.contains("Permission denied") {
+        true => format!("ssh-copy-id {arguments}"),
+        false => format!("ssh {arguments} true"),
     }
 }
 
@@ -212,12 +161,12 @@ impl SshTunnel {
         ] {
             arguments.extend(["-o".to_owned(), option.to_owned()]);
         }
-        if let Some(port) = self.address.port {
+        if let Some(port) = self.address.port() {
             arguments.extend(["-p".to_owned(), port.to_string()]);
         }
         // A percent sign begins what `ssh` replaces.
         let socket = self.socket.to_string_lossy().replace('%', "%%");
-        arguments.extend(["-L".to_owned(), format!("{socket}:{}", self.address.socket)]);
+        arguments.extend(["-L".to_owned(), format!("{socket}:{}", self.address.socket())]);
         arguments.extend(["--".to_owned(), self.address.destination()]);
         arguments
     }
@@ -251,21 +200,21 @@ impl SshTunnel {
                 if let Some((reason, until)) = &state.failed
                     && let Some(left) = until.checked_duration_since(Instant::now())
                 {
-                    let destination = self.address.destination();
-                    return Err(SshError::Paused { destination, reason: reason.clone(), left });
+                    let address = self.address.clone();
+                    return Err(SshError::Paused { address, reason: reason.clone(), left });
                 }
                 state.running = Some(self.start()?);
             }
             let Some(running) = &mut state.running else { continue };
             let error = if running.started.elapsed() > START_LIMIT {
-                SshError::Silent { destination: self.address.destination() }
+                SshError::Silent { address: self.address.clone() }
             } else {
                 match tokio::time::timeout(POLL, running.child.wait()).await {
                     // It still signs in.
                     Err(_) => continue,
                     Ok(_) => {
                         let reason = running.last_words().await;
-                        SshError::Ended { destination: self.address.destination(), reason }
+                        SshError::Ended { address: self.address.clone(), reason }
                     }
                 }
             };
@@ -278,6 +227,26 @@ impl SshTunnel {
             };
             state.failed = Some((reason, Instant::now() + pause(state.failures)));
             return Err(error);
+        }
+    }
+
+    /// Returns why a connection that was opened ended at once, or `None` if `ssh` has said nothing about it.
+    pub async fn refusal(&self) -> Option<SshError> {
+        let end = Instant::now() + LAST_WORDS;
+        loop {
+            let reason = {
+                let state = self.state.lock().await;
+                let running = state.running.as_ref()?;
+                running.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            };
+            if reason.contains("open failed") {
+                return Some(SshError::NoEngine { address: self.address.clone(), reason });
+            }
+            // What it says arrives by another way than the end of the connection.
+            if Instant::now() > end {
+                return None;
+            }
+            tokio::time::sleep(POLL).await;
         }
     }
 

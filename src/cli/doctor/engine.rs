@@ -53,7 +53,7 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
     let others = config.engines.iter().filter(|engine| !engine.name.is_local());
     let checked = others.map(|settings| {
         let (address, own) = (settings.address.clone().unwrap_or_default(), Arc::clone(&own));
-        let engine = Arc::new(Engine::named(settings.name.clone(), address));
+        let engine = Arc::new(Engine::named(home, settings.name.clone(), address));
         async move {
             let checks = Box::pin(engine_check::run(home, config, settings, &engine, &[own])).await;
             (&settings.name, checks)

@@ -118,7 +118,7 @@ fn agents_move_between_engines_when_one_is_drained() {
     let nowhere = format!("unix://{}", home.file("nothing.sock").display());
     let run = home.flock(["engine", "add", "second", &nowhere]).fails(6);
     assert!(run.stderr.contains("its socket is not there"), "{run:?}");
-    home.flock(["engine", "add", "second", "ssh://gpu"]).fails(2);
+    home.flock(["engine", "add", "second", "http://gpu:2375"]).fails(2);
     let own = flock::sandbox::engine::Engine::from_env();
     let run = home.flock(["engine", "add", "twin", own.endpoint()]).fails(1);
     assert!(run.stderr.contains("which this home has already"), "{run:?}");

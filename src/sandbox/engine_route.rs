@@ -1,0 +1,208 @@
+//! The way to an engine on another machine: a stream by `ssh` or by TLS, and HTTP over it. Each request has a connection of
+//! its own, as with an engine of this machine, so that one that hangs holds up no other.
+
+mod tls;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bollard::BollardRequest;
+use bollard::errors::Error as EngineError;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{HOST, HeaderValue};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OnceCell;
+
+use crate::config::{EngineAddress, SshAddress, TlsAddress};
+use crate::error::{Explain, chain};
+use crate::home::Home;
+use crate::id::EngineName;
+use crate::sandbox::ssh_tunnel::{SshError, SshTunnel};
+
+pub(crate) use tls::{CertificateFile, check_files};
+
+/// Time that a connection may take, with signing in to the other machine.
+pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+
+/// The reason why an engine on another machine can't be reached.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct RouteError {
+    text: String,
+    hint: Option<String>,
+}
+
+impl RouteError {
+    fn new(text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { text: text.into(), hint: Some(hint.into()) }
+    }
+
+    /// Returns the one in an error of the client.
+    pub(crate) fn of(error: &EngineError) -> Option<Self> {
+        match error {
+            EngineError::IOError { err } => err.get_ref()?.downcast_ref::<Self>().cloned(),
+            _ => None,
+        }
+    }
+
+    fn into_client_error(self) -> EngineError {
+        EngineError::IOError { err: io::Error::other(self) }
+    }
+}
+
+impl Explain for RouteError {
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
+impl From<SshError> for RouteError {
+    fn from(error: SshError) -> Self {
+        Self { text: chain(&error), hint: error.hint() }
+    }
+}
+
+/// A stream to an engine.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// The way to one engine on another machine. Creating it does no I/O.
+pub(crate) enum Route {
+    Ssh(SshRoute),
+    Tls(tls::TlsRoute),
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Ssh(_) => "Ssh",
+            Self::Tls(_) => "Tls",
+        })
+    }
+}
+
+impl Route {
+    /// Returns the way to an engine, or `None` for one that this machine has a socket of.
+    pub(crate) fn to(home: &Home, name: &EngineName, address: &str) -> Option<Self> {
+        match address.parse().ok()? {
+            EngineAddress::Socket(_) => None,
+            EngineAddress::Ssh(address) => {
+                Some(Self::Ssh(SshRoute { address, home: home.clone(), tunnel: OnceCell::new() }))
+            }
+            EngineAddress::Tls(address) => Some(Self::Tls(tls::TlsRoute::new(home, name, address))),
+        }
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Stream>, RouteError> {
+        let limit = CONNECT_LIMIT.as_secs();
+        let connecting = async {
+            match self {
+                Self::Ssh(route) => Ok(Box::new(route.tunnel().await?.connect().await?) as Box<dyn Stream>),
+                Self::Tls(route) => Ok(Box::new(route.connect().await?) as Box<dyn Stream>),
+            }
+        };
+        match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
+            Ok(connected) => connected,
+            Err(_) => Err(RouteError {
+                text: format!("no connection to {} within {limit} seconds", self.place()),
+                hint: Some(self.hint()),
+            }),
+        }
+    }
+
+    fn place(&self) -> String {
+        match self {
+            Self::Ssh(route) => route.address.destination(),
+            Self::Tls(route) => route.place(),
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::Ssh(route) => format!("ssh {} true", route.address.arguments()),
+            Self::Tls(route) => route.hint(),
+        }
+    }
+
+    /// Returns the reason why a connection ended before the answer, if more is known than that it did.
+    async fn explain(&self, error: &hyper::Error) -> Option<RouteError> {
+        match self {
+            Self::Ssh(route) => Some(route.tunnel.get()?.1.refusal().await?.into()),
+            Self::Tls(route) => route.explain(error),
+        }
+    }
+}
+
+/// A tunnel with the folder of its socket.
+pub(crate) struct SshRoute {
+    address: SshAddress,
+    home: Home,
+    tunnel: OnceCell<(TempDir, SshTunnel)>,
+}
+
+impl SshRoute {
+    /// Returns the tunnel. Each process of the home has its own: the socket of another one goes away with it.
+    async fn tunnel(&self) -> Result<&SshTunnel, RouteError> {
+        let make = || async {
+            let unusable = |error: io::Error| {
+                RouteError::new(
+                    format!("there is no folder for the socket of ssh: {error}"),
+                    "flock doctor",
+                )
+            };
+            let folder = socket_folder(&self.home.run()).map_err(unusable)?;
+            let tunnel = SshTunnel::new(self.address.clone(), folder.path().join(SOCKET))?;
+            Ok::<_, RouteError>((folder, tunnel))
+        };
+        Ok(&self.tunnel.get_or_try_init(make).await?.1)
+    }
+}
+
+const SOCKET: &str = "s";
+
+/// The longest path of a folder in which a socket's path is still short enough for `ssh`, which first makes one with a
+/// longer name.
+const MAX_FOLDER: usize = 70;
+
+/// Makes a folder that only this user can enter, in the home if its path is short enough.
+fn socket_folder(run: &Path) -> io::Result<TempDir> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let system = std::env::temp_dir();
+    let is_usable = run.as_os_str().len() <= MAX_FOLDER && run.is_dir() && !run.to_string_lossy().contains(':');
+    let above = if is_usable { run } else { &system };
+    let private = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("ssh-").permissions(private).tempdir_in(above)
+}
+
+/// Sends a request to an engine on another machine.
+pub(crate) async fn request(
+    route: Arc<Route>,
+    request: BollardRequest,
+) -> Result<Response<Incoming>, EngineError> {
+    let stream = route.connect().await.map_err(RouteError::into_client_error)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the answer, or with the streams of an attached container.
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(error = chain(&error), "a connection to an engine ended");
+        }
+    });
+    let (mut parts, body) = request.into_parts();
+    // The engine expects a path, and a header for the host, whose value it does not look at.
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    parts.uri = path.parse::<Uri>().unwrap_or_default();
+    parts.headers.insert(HOST, HeaderValue::from_static("docker"));
+    match sender.send_request(Request::from_parts(parts, body)).await {
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(match route.explain(&error).await {
+            Some(reason) => reason.into_client_error(),
+            None => error.into(),
+        }),
+    }
+}
