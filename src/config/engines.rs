@@ -37,6 +37,13 @@ impl EngineSettings {
         Self { name, address, runtime: None, labels: Vec::new(), memory: None, is_draining: false }
     }
 
+    /// Returns `true` if the engine is on another machine.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        let address = self.address.as_ref().and_then(|text| text.parse::<EngineAddress>().ok());
+        address.is_some_and(|address| address.is_remote())
+    }
+
     /// Returns the sandbox in which the engine is tried, as that of an agent that has nothing else.
     #[must_use]
     pub(crate) fn trial(&self, home: &Home) -> Agent {

@@ -19,7 +19,7 @@ use crate::nix_store::PackageStores;
 use crate::sandbox::engine_check::{self, EngineCheck};
 use crate::sandbox::engine_route::CertificateFile;
 use crate::sandbox::engines::{PlacedEngine, PlannedMove, is_placed};
-use crate::sandbox::{Relocation, Sandbox, SandboxError, containers, image, spec, volumes};
+use crate::sandbox::{Relocation, Sandbox, SandboxError, containers, image, spec, volumes, workspace_volume};
 use crate::store::{AuditEntry, Level};
 use crate::swarm::{Actor, Swarm};
 
@@ -258,6 +258,20 @@ pub(crate) async fn remove(
     }
     let (found, known) = find(swarm, name)?;
     let mut there = placed_on(swarm, name).await?;
+    let workspaces = workspace_volume::agents_in(swarm.home(), name);
+    if let Some(first) = workspaces.first() {
+        // What is in it can be brought back as long as it answers.
+        let is_lost = is_forced && found.engine.first_ping().await.is_err();
+        if !is_lost {
+            let text = format!("the workspaces of these agents are in the engine {name}: {}", joined(&workspaces));
+            let is_known = there.contains(first);
+            let hint = match is_known {
+                true => format!("flock engine drain {name}"),
+                false => format!("flock remove {first} --purge"),
+            };
+            return Err(ApiError::conflict("conflict", text).with_hint(hint));
+        }
+    }
     if !is_forced {
         none_left(name, &there)?;
         // An agent that is placed from now on is placed elsewhere, and one that was placed meanwhile is seen.
@@ -284,6 +298,7 @@ pub(crate) async fn remove(
         }
         left.push(format!("what this home has in the engine {name} may still be there: {}", chain(&error)));
     }
+    left.extend(workspaces.iter().map(|agent| lose_workspace(swarm.home(), name, agent)));
     let (home, gone) = (swarm.home().clone(), name.clone());
     edit(move || {
         settings::remove(&home, &gone)?;
@@ -328,6 +343,17 @@ async fn set_draining(swarm: &Swarm, known: &EngineSettings, is_draining: bool) 
 async fn stop_draining(swarm: &Swarm, known: &EngineSettings) {
     if !known.is_draining && set_draining(swarm, known, false).await.is_err() {
         tracing::error!(engine = %known.name, "the engine is still drained; run `flock engine drain {} --stop`", known.name);
+    }
+}
+
+/// Gives up the workspace of an agent in an engine that is lost, and says so.
+fn lose_workspace(home: &Home, engine: &EngineName, agent: &AgentId) -> String {
+    match workspace_volume::abandon(home, agent) {
+        Ok(()) => format!(
+            "the workspace of {agent} was in the engine {engine} and is empty now; to go back to its last checkpoint: \
+             flock rewind {agent}"
+        ),
+        Err(error) => format!("the workspace of {agent} was in the engine {engine}, and could not be given up: {error}"),
     }
 }
 

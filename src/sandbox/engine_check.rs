@@ -15,6 +15,7 @@ use crate::home::remove_tree;
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::workspace_volume;
 use crate::sandbox::{Command, CommandExit, Sandbox as _, SandboxError};
 
 /// A property that an engine must have, as it was found.
@@ -220,6 +221,8 @@ async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: 
     let agent = settings.trial(home);
     let (id, folder) = (agent.id.clone(), home.engine_trial(&settings.name));
     let mark = crate::id::hex(&rand::random::<[u8; 16]>());
+    // One that was interrupted may have left something.
+    let _ = remove_tree::clear(&home.engine_trials(), std::path::Path::new(settings.name.as_str()));
     if let Err(source) = fs_err::create_dir_all(&agent.workspace)
         .and_then(|()| fs_err::write(agent.workspace.join(MARK_FILE), &mark))
     {
@@ -243,8 +246,16 @@ async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: 
     };
     let check = match tried.await {
         Ok(outcome) if outcome.end == CommandExit::Exited(0) && outcome.output.head == mark.as_bytes() => {
-            EngineCheck::ok(NAME, "a sandbox in it is confined and sees this machine's files")
+            EngineCheck::ok(NAME, match engine.is_remote() {
+                true => "a sandbox in it is confined and has the workspace that was brought to it",
+                false => "a sandbox in it is confined and sees this machine's files",
+            })
         }
+        Ok(_) if engine.is_remote() => EngineCheck::bad(
+            NAME,
+            "a sandbox in it does not have the workspace that was brought to it",
+            "look at the engine's log",
+        ),
         Ok(_) => EngineCheck::bad(
             NAME,
             "a sandbox in it does not see this machine's files, so it would not see an agent's workspace",
@@ -254,6 +265,11 @@ async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: 
     };
     if let Err(error) = sandbox.remove(&id).await {
         tracing::warn!(engine = %settings.name, error = chain(&error), "the trial's container may still exist");
+    }
+    if engine.is_remote()
+        && let Err(error) = workspace_volume::remove(engine, home, &id).await
+    {
+        tracing::warn!(engine = %settings.name, error = chain(&error), "the trial's volume may still exist");
     }
     if let Err((stuck, _)) =
         remove_tree::clear(&home.engine_trials(), std::path::Path::new(settings.name.as_str()))

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 
 use crate::clock;
 use crate::config::{Agent, Config, EngineSettings, SandboxMode};
-use crate::home::Home;
+use crate::home::{Home, elsewhere};
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::engine::Engine;
@@ -130,7 +130,7 @@ impl Engines {
             // The machine's own engine has no labels without an entry.
             let offers = offers(&config, &PlacedAgents::new(), &[], &agent.id);
             let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
-            placement::place(&needs(agent), &offers, None).map_err(no_place)?;
+            placement::place(&needs(&self.home, &config, agent), &offers, None).map_err(no_place)?;
         }
         match self.known(&agent.id).await? {
             Some(found) => Ok(found),
@@ -241,7 +241,13 @@ impl Engines {
         let placed = self.placements().await?;
         let offers = offers(&config, &placed, &silent, &agent.id);
         let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
-        let name = match placement::place(&needs(agent), &offers, None).map_err(no_place)? {
+        // The workspace of an agent that was removed and added again may still be in an engine of another machine.
+        let marked = elsewhere::engine_of(&agent.workspace).filter(|name| self.named(&config, name).is_some());
+        let chosen = match marked {
+            Some(name) => Ok(Placement::Place(name)),
+            None => placement::place(&needs(&self.home, &config, agent), &offers, None),
+        };
+        let name = match chosen.map_err(no_place)? {
             Placement::Place(name) | Placement::Move(name) => name,
             // Without a current engine the decision is neither of these.
             Placement::Stay | Placement::Stuck(_) => EngineName::local(),
@@ -300,7 +306,7 @@ impl Engines {
         let placed = self.placements().await?;
         let decide = |silent: &[EngineName]| {
             let agents = config.agents.iter().filter(|agent| only.is_none_or(|only| agent.id == *only));
-            agents.filter_map(|agent| planned(&config, &placed, silent, agent)).collect::<Vec<_>>()
+            agents.filter_map(|agent| planned(&self.home, &config, &placed, silent, agent)).collect::<Vec<_>>()
         };
         // In the common case every agent stays, and no engine has to be asked.
         if decide(&[]).is_empty() {
@@ -336,7 +342,7 @@ impl Engines {
         let Some(agent) = config.agent(&planned.agent) else {
             return Err(SandboxError::Unknown(planned.agent.clone()));
         };
-        match self::planned(&config, &placed, &silent, agent) {
+        match self::planned(&self.home, &config, &placed, &silent, agent) {
             Some(PlannedMove { to: Ok(to), .. }) => {
                 self.put(&agent.id, &to).await?;
                 Ok(to)
@@ -358,8 +364,17 @@ pub(crate) fn is_placed(agent: &Agent) -> bool {
 }
 
 /// Returns the needs of an agent.
-fn needs(agent: &Agent) -> AgentNeeds {
-    AgentNeeds { labels: agent.labels.clone(), memory: spec::memory_limit(agent) }
+fn needs(home: &Home, config: &Config, agent: &Agent) -> AgentNeeds {
+    let only_here = if agent.is_run_by_program() {
+        Some("an agent program")
+    } else if config.projects.iter().any(|project| project.has_agent(&agent.id)) {
+        Some("a project")
+    } else if agent.workspace != home.workspace(&agent.id) {
+        Some("a workspace outside of the home")
+    } else {
+        None
+    };
+    AgentNeeds { labels: agent.labels.clone(), memory: spec::memory_limit(agent), only_here }
 }
 
 /// Returns the engines as places for this agent.
@@ -389,6 +404,7 @@ fn offers(
                     true => EngineState::Draining,
                     false => EngineState::Ready,
                 },
+                is_remote: engine.is_remote(),
             }
         })
         .collect()
@@ -396,13 +412,15 @@ fn offers(
 
 /// Returns the move of an agent that is placed, or `None` if it stays.
 fn planned(
+    home: &Home,
     config: &Config,
     placed: &PlacedAgents,
     silent: &[EngineName],
     agent: &Agent,
 ) -> Option<PlannedMove> {
     let from = placed.get(&agent.id).filter(|_| is_placed(agent))?;
-    let to = match placement::place(&needs(agent), &offers(config, placed, silent, &agent.id), Some(from)) {
+    let needs = needs(home, config, agent);
+    let to = match placement::place(&needs, &offers(config, placed, silent, &agent.id), Some(from)) {
         Ok(Placement::Move(to)) => Ok(to),
         Ok(Placement::Stuck(reasons)) => Err(reasons),
         // An agent on an engine that is gone is placed at its next command.

@@ -98,6 +98,13 @@ pub enum SandboxError {
         /// A description of the broken frame or of the lost connection.
         reason: String,
     },
+    /// The workspace is not where the sandbox is, or did not arrive there whole.
+    #[error("the workspace of {agent} {what}")]
+    Workspace {
+        agent: AgentId,
+        /// What is wrong with it, as in `is on the engine far`.
+        what: String,
+    },
     #[error("failed to prepare {}", path.display())]
     Host {
         path: PathBuf,
@@ -129,7 +136,7 @@ impl Explain for SandboxError {
             Self::Unavailable { engine: Some(name), .. } | Self::Denied { engine: Some(name), .. } => {
                 return Some(format!("flock engine show {name}"));
             }
-            Self::NoPlace { .. } => "flock engine list",
+            Self::NoPlace { .. } | Self::Workspace { .. } => "flock engine list",
             Self::Unavailable { endpoint, .. } if endpoint.starts_with("unix://") => {
                 "sudo systemctl start docker"
             }

@@ -34,6 +34,8 @@ pub(crate) mod usage;
 pub mod volumes;
 pub mod workspace;
 pub mod workspace_files;
+mod workspace_archive;
+pub(crate) mod workspace_volume;
 
 use std::sync::Arc;
 use std::time::Duration;

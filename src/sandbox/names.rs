@@ -35,6 +35,21 @@ pub fn sandbox(home: &Home, agent: &AgentId) -> String {
     }
 }
 
+/// The beginning of the names of volumes that are workspaces.
+pub(crate) const WORKSPACE_VOLUMES: &str = "flock-ws-";
+
+/// Returns the name of the volume that is an agent's workspace in an engine on another machine.
+#[must_use]
+pub(crate) fn workspace_volume(home: &Home, agent: &AgentId) -> String {
+    format!("{WORKSPACE_VOLUMES}{agent}{}", home.suffix())
+}
+
+/// Returns the name of the container by which files are brought into that volume and out of it. It never runs.
+#[must_use]
+pub(crate) fn carrier(home: &Home, agent: &AgentId) -> String {
+    format!("flock-carry-{agent}{}", home.suffix())
+}
+
 /// Returns the name of the container that writes the Nix store. In spite of the name no daemon runs in it.
 #[must_use]
 pub fn store(home: &Home) -> String {

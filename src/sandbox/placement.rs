@@ -13,6 +13,8 @@ pub struct AgentNeeds {
     pub labels: Vec<String>,
     /// The memory limit of its sandbox in bytes.
     pub memory: u64,
+    /// What it needs that only this machine has, as in `an agent program`. `None` if it can be on another one.
+    pub only_here: Option<&'static str>,
 }
 
 /// An engine as a place for an agent.
@@ -27,6 +29,8 @@ pub struct EngineOffer {
     /// The number of the other agents that are placed on it.
     pub agents: usize,
     pub state: EngineState,
+    /// `true` if it is on another machine.
+    pub is_remote: bool,
 }
 
 /// The state of an engine, as far as it decides about placement.
@@ -80,6 +84,8 @@ pub enum Unfit {
     },
     Draining,
     Unreachable,
+    /// It is on another machine, and the agent needs this of this one.
+    Remote(&'static str),
 }
 
 impl fmt::Display for Unfit {
@@ -92,6 +98,7 @@ impl fmt::Display for Unfit {
             }
             Self::Draining => f.write_str("is being drained"),
             Self::Unreachable => f.write_str("does not answer"),
+            Self::Remote(what) => write!(f, "is on another machine, where the agent can't have {what}"),
         }
     }
 }
@@ -142,6 +149,9 @@ fn misfit(needs: &AgentNeeds, engine: &EngineOffer) -> Option<Unfit> {
     if !missing.is_empty() {
         return Some(Unfit::Labels(missing));
     }
+    if let Some(what) = needs.only_here.filter(|_| engine.is_remote) {
+        return Some(Unfit::Remote(what));
+    }
     match engine.state {
         EngineState::Ready => {}
         EngineState::Draining => return Some(Unfit::Draining),
@@ -165,11 +175,16 @@ mod tests {
             used: 0,
             agents: 0,
             state: EngineState::Ready,
+            is_remote: false,
         }
     }
 
     fn needs(labels: &[&str]) -> AgentNeeds {
-        AgentNeeds { labels: labels.iter().map(|label| (*label).to_owned()).collect(), memory: 2 << 30 }
+        AgentNeeds {
+            labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+            memory: 2 << 30,
+            only_here: None,
+        }
     }
 
     fn name(text: &str) -> EngineName {
@@ -205,6 +220,21 @@ mod tests {
     }
 
     #[test]
+    fn what_needs_this_machine_is_not_placed_on_another_one() {
+        let far = EngineOffer { is_remote: true, labels: vec!["gpu".into()], ..offer("far") };
+        let program = AgentNeeds { only_here: Some("an agent program"), ..needs(&["gpu"]) };
+        assert_eq!(
+            place(&needs(&["gpu"]), std::slice::from_ref(&far), None).unwrap(),
+            Placement::Place(name("far"))
+        );
+        let error = place(&program, &[far], None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no engine fits: far is on another machine, where the agent can't have an agent program"
+        );
+    }
+
+    #[test]
     fn every_engine_has_its_reason() {
         let full = EngineOffer { memory: Some(3 << 30), used: 2 << 30, ..offer("full") };
         let engines = [
@@ -234,17 +264,18 @@ mod tests {
             Just(EngineState::Draining),
             Just(EngineState::Unreachable)
         ];
-        let one = (labels, prop::option::of(0u64..8), 0u64..8, 0usize..4, state);
+        let one = (labels, prop::option::of(0u64..8), 0u64..8, 0usize..4, state, any::<bool>());
         let names = prop::sample::subsequence(vec!["local", "east", "gpu", "west"], 0..=4);
         (names, prop::collection::vec(one, 4)).prop_map(|(names, parts)| {
             let made = names.into_iter().zip(parts);
-            made.map(|(name, (labels, memory, used, agents, state))| EngineOffer {
+            made.map(|(name, (labels, memory, used, agents, state, is_remote))| EngineOffer {
                 name: name.parse().unwrap(),
                 labels: labels.into_iter().map(str::to_owned).collect(),
                 memory,
                 used,
                 agents,
                 state,
+                is_remote,
             })
             .collect()
         })
@@ -252,9 +283,10 @@ mod tests {
 
     fn any_needs() -> impl Strategy<Value = AgentNeeds> {
         let labels = prop::sample::subsequence(vec!["a", "b", "c"], 0..=3);
-        (labels, 0u64..8).prop_map(|(labels, memory)| AgentNeeds {
+        (labels, 0u64..8, any::<bool>()).prop_map(|(labels, memory, is_bound)| AgentNeeds {
             labels: labels.into_iter().map(str::to_owned).collect(),
             memory,
+            only_here: is_bound.then_some("a project"),
         })
     }
 

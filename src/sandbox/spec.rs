@@ -77,6 +77,8 @@ pub(crate) struct HostFacts {
     pub fittings: Vec<ProgramMount>,
     /// The objects of the projects that the agent is assigned to.
     pub projects: Vec<ProjectMount>,
+    /// `true` if the engine is on another machine. The workspace is a volume of it then.
+    pub is_remote: bool,
 }
 
 /// A user of the container, by number because the image may not know the name.
@@ -167,11 +169,7 @@ impl ContainerSpec {
         check_workspace(home, agent, &host.workspace, host.engine_socket.as_deref())?;
         let mut mounts = vec![
             MountSpec::path(HELPER_TARGET, &host.helper, false),
-            MountSpec {
-                target: binds::STORE_TARGET.to_owned(),
-                source: MountSource::Volume(names::store_volume(home)),
-                writable: false,
-            },
+            MountSpec::volume(binds::STORE_TARGET, names::store_volume(home), false),
             MountSpec::path(WORKSPACE_TARGET, &host.workspace, true),
         ];
         // Over the workspace: the agent can neither change nor replace them.
@@ -179,6 +177,17 @@ impl ContainerSpec {
             let target = format!("{WORKSPACE_TARGET}/{}", file.name);
             MountSpec::path(target, agent.identity.join(&file.name), false)
         }));
+        if host.is_remote {
+            // Nothing of this machine can be mounted there: the helper is in the image, and the identity files are in the
+            // volume.
+            if let Some(what) = only_here(host) {
+                return Err(refused(format!("{what} on an engine of another machine")));
+            }
+            mounts = vec![
+                MountSpec::volume(binds::STORE_TARGET, names::store_volume(home), false),
+                MountSpec::volume(WORKSPACE_TARGET, names::workspace_volume(home, &agent.id), true),
+            ];
+        }
         let engine_socket = host.engine_socket.as_deref();
         let granted = |what| SandboxError::Refused { agent: agent.id.clone(), what, granted: true };
         let approved = host.mounts.decide(home, engine_socket, binds::resolve).map_err(granted)?;
@@ -327,6 +336,17 @@ pub(crate) fn ulimits(open_files: i64) -> Vec<ResourcesUlimits> {
     vec![limit("nofile", open_files), limit("core", 0)]
 }
 
+/// Returns the first of the things that only this machine has.
+fn only_here(host: &HostFacts) -> Option<&'static str> {
+    if !host.fittings.is_empty() {
+        return Some("the files of an agent program");
+    }
+    if !host.projects.is_empty() {
+        return Some("a project");
+    }
+    (!host.mounts.approved.is_empty()).then_some("an approved mount")
+}
+
 /// Returns what changes when a mounted file or folder is replaced by another one of the same name.
 fn seen_parts(host: &HostFacts) -> Vec<(u64, i64)> {
     let programs = host.fittings.iter().filter_map(ProgramMount::seen);
@@ -339,7 +359,13 @@ impl MountSpec {
         Self { target: target.into(), source: MountSource::Path(source.into()), writable }
     }
 
-    fn body(&self, home: &str) -> Mount {
+    /// Returns the mount of a volume of the engine.
+    pub(super) fn volume(target: impl Into<String>, name: impl Into<String>, writable: bool) -> Self {
+        Self { target: target.into(), source: MountSource::Volume(name.into()), writable }
+    }
+
+    /// Returns the mount as the engine takes it.
+    pub(super) fn body(&self, home: &str) -> Mount {
         // A read-only bind does not make the mounts below it read-only. An approved folder and a project's are therefore
         // mounted non-recursively: file systems mounted below them are not visible.
         let target = Path::new(&self.target);

@@ -25,6 +25,7 @@ fn host() -> HostFacts {
         mounts: Mounts::default(),
         fittings: Vec::new(),
         projects: Vec::new(),
+        is_remote: false,
     }
 }
 

@@ -164,15 +164,28 @@ pub(crate) fn prepare(
     workspace: &Path,
     identity_folder: &Path,
 ) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
-    fs_err::create_dir_all(identity_folder).map_err(at(identity_folder))?;
-    for folder in [identity_folder, workspace] {
-        let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
-        for name in IDENTITY_FILES {
-            let text = if folder == workspace { placeholder(name) } else { String::new() };
-            ensure_file(&root, name, &text).map_err(at(folder.join(name)))?;
-        }
+    let identity = prepare_identity(identity_folder)?;
+    ensure_files(workspace, placeholder)?;
+    Ok(identity)
+}
+
+/// Creates the missing identity files, empty, and returns all of them.
+///
+/// # Errors
+///
+/// Returns the path that could not be created or read, with the cause.
+pub(crate) fn prepare_identity(folder: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
+    fs_err::create_dir_all(folder).map_err(at(folder))?;
+    ensure_files(folder, |_| String::new())?;
+    identity(folder)
+}
+
+fn ensure_files(folder: &Path, text: impl Fn(&str) -> String) -> Result<(), (PathBuf, io::Error)> {
+    let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
+    for name in IDENTITY_FILES {
+        ensure_file(&root, name, &text(name)).map_err(at(folder.join(name)))?;
     }
-    identity(identity_folder)
+    Ok(())
 }
 
 /// Creates flock's own folders and files that are mounted for an agent program. In a workspace found by [`locate`] it

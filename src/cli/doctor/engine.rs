@@ -14,6 +14,7 @@ use crate::sandbox::advisory::{self, Advisory, Component};
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::engine_check::{self, EngineCheck};
 use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::workspace_volume;
 
 /// Checks the engine. If it answers and there is a configuration, the images, the runtimes and the package store are
 /// checked too.
@@ -56,14 +57,31 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
         let engine = Arc::new(Engine::named(home, settings.name.clone(), address));
         async move {
             let checks = Box::pin(engine_check::run(home, config, settings, &engine, &[own])).await;
-            (&settings.name, checks)
+            let is_good = checks.iter().all(|check| check.ok);
+            let mut checks: Vec<_> =
+                checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
+            if is_good && engine.is_remote() {
+                checks.extend(unclaimed(&engine, home, &settings.name).await);
+            }
+            checks
         }
     });
-    let found = futures_util::future::join_all(checked).await;
-    found
-        .into_iter()
-        .flat_map(|(name, checks)| checks.into_iter().map(move |check| of_other(name, check)))
-        .collect()
+    futures_util::future::join_all(checked).await.into_iter().flatten().collect()
+}
+
+/// Warns of workspaces in an engine on another machine that belong to no agent.
+async fn unclaimed(engine: &Engine, home: &Home, name: &EngineName) -> Vec<Check> {
+    const NAME: &str = "engines";
+    match workspace_volume::unclaimed(engine, home, name).await {
+        Ok(found) => found
+            .into_iter()
+            .map(|volume| {
+                let text = format!("{name}: the volume {volume} is the workspace of no agent of this home");
+                Check::warn(NAME, text, format!("docker volume rm {volume}, on the machine of {name}"))
+            })
+            .collect(),
+        Err(error) => vec![Check::failed(NAME, error.into())],
+    }
 }
 
 fn of_other(name: &EngineName, check: EngineCheck) -> Check {

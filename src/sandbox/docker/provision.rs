@@ -9,7 +9,7 @@ use bollard::models::ContainerStateStatusEnum;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Network;
-use crate::home::atomic;
+use crate::home::{atomic, elsewhere};
 use crate::id::AgentId;
 use crate::sandbox::containers::OwnContainer;
 use crate::sandbox::docker::attach::{AttachedStreams, attach};
@@ -19,6 +19,7 @@ use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::helper::{self, HelperClient, PortForward};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::spec::{self, ContainerSpec, HostFacts};
+use crate::sandbox::workspace_volume::WorkspaceVolume;
 use crate::sandbox::{
     CommandExit, CommandOutcome, SandboxError, containers, image, inspect, names, workspace,
 };
@@ -76,6 +77,10 @@ impl DockerSandbox {
             }
             ExistingContainer::Nothing => {}
         }
+        if host.is_remote {
+            let (workspace, identity) = (&plan.agent.workspace, &plan.agent.identity);
+            Box::pin(self.volume(agent, &plan, &host).provide(workspace, identity)).await?;
+        }
         let id = match create(&spec, &plan).await {
             // Another process of this home created the container first. Use that one.
             Err(error) if engine::refusal(&error) == Some(409) => {
@@ -88,6 +93,22 @@ impl DockerSandbox {
             created => created?,
         };
         Box::pin(self.start(agent, &spec, plan, id)).await
+    }
+
+    /// Returns the workspace of an agent whose engine is on another machine.
+    fn volume<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        plan: &'a ContainerPlan,
+        host: &'a HostFacts,
+    ) -> WorkspaceVolume<'a> {
+        WorkspaceVolume {
+            home: &self.home,
+            agent,
+            placed: &plan.engine,
+            image: &host.image,
+            user: host.user,
+        }
     }
 
     /// Returns the specification of the container.
@@ -103,33 +124,54 @@ impl DockerSandbox {
     /// Collects the facts about the host that the specification needs, and prepares the files that are mounted.
     async fn host(&self, plan: &ContainerPlan) -> Result<HostFacts, SandboxError> {
         let (home, agent, fittings) = (self.home.clone(), plan.agent.clone(), plan.fittings.clone());
-        let socket = plan.engine.engine.socket().map(PathBuf::from);
+        let engine = &plan.engine.engine;
+        let is_remote = engine.is_remote();
+        let socket = engine.socket().map(PathBuf::from);
         let engine_socket = socket.clone();
         let prepared = tokio::task::spawn_blocking(move || -> Result<_, SandboxError> {
             let failed = |(path, source)| SandboxError::Host { path, source };
-            let path = workspace::locate(&agent.workspace).map_err(failed)?;
+            let path = match is_remote {
+                true => agent.workspace.clone(),
+                false => {
+                    if let Some(other) = elsewhere::engine_of(&agent.workspace) {
+                        let what = format!("is on the engine {other}");
+                        return Err(SandboxError::Workspace { agent: agent.id.clone(), what });
+                    }
+                    workspace::locate(&agent.workspace).map_err(failed)?
+                }
+            };
             // Checked before anything is written into the folder.
             spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
             // An MCP server is nobody: it has no files that say who it is.
-            let identity = match agent.id.is_nobody() {
-                true => Vec::new(),
-                false => workspace::prepare(&path, &agent.identity).map_err(failed)?,
+            let identity = match (agent.id.is_nobody(), is_remote) {
+                (true, _) => Vec::new(),
+                (false, true) => workspace::prepare_identity(&agent.identity).map_err(failed)?,
+                (false, false) => workspace::prepare(&path, &agent.identity).map_err(failed)?,
             };
             let user = workspace::sandbox_user(&agent.identity).map_err(failed)?;
-            let owner = workspace::owner(&agent.identity).map_err(failed)?;
-            workspace::fit(&path, &fittings, owner).map_err(failed)?;
+            if !is_remote {
+                let owner = workspace::owner(&agent.identity).map_err(failed)?;
+                workspace::fit(&path, &fittings, owner).map_err(failed)?;
+            }
             Ok((install_helper(&home.helpers())?, path, identity, user))
         });
         let image = async {
-            let found = image::id(&plan.engine.engine, &plan.image).await?;
-            found.ok_or_else(|| SandboxError::NoImage { image: plan.image.clone() })
+            let found = image::id(engine, &plan.image).await?;
+            let found = found.ok_or_else(|| SandboxError::NoImage { image: plan.image.clone() })?;
+            match is_remote {
+                true => Box::pin(image::with_helper(engine, &self.home, &found)).await,
+                false => Ok(found),
+            }
         };
         let (image, prepared) = tokio::join!(image, prepared);
         let (helper, workspace, identity, user) = prepared.map_err(|error| SandboxError::Host {
             path: plan.agent.workspace.clone(),
             source: std::io::Error::other(error),
         })??;
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let cores = match is_remote {
+            true => engine.describe().await?.ncpu.and_then(|cores| u64::try_from(cores).ok()).unwrap_or(1),
+            false => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+        };
         Ok(HostFacts {
             image: image?,
             user,
@@ -141,6 +183,7 @@ impl DockerSandbox {
             mounts: plan.mounts.clone(),
             fittings: plan.fittings.clone(),
             projects: plan.projects.clone(),
+            is_remote,
         })
     }
 
@@ -157,8 +200,12 @@ impl DockerSandbox {
         let client = engine.client()?;
         let path = plan.agent.workspace.clone();
         let identity = plan.agent.identity.clone();
-        let own =
-            tokio::task::spawn_blocking(move || workspace::own(&path, workspace::sandbox_user(&identity)?));
+        let is_remote = engine.is_remote();
+        let own = tokio::task::spawn_blocking(move || match is_remote {
+            // Its volume was filled with files of that user.
+            true => Ok(()),
+            false => workspace::own(&path, workspace::sandbox_user(&identity)?),
+        });
         let (streams, started, owned) =
             tokio::join!(attach(&client, &id), containers::start(&engine, &id), own);
         started?;

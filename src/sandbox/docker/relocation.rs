@@ -4,8 +4,12 @@
 use std::sync::Arc;
 
 use crate::error::chain;
-use crate::sandbox::engines::PlannedMove;
-use crate::sandbox::{Relocation, SandboxError, containers, names};
+use crate::home::elsewhere;
+use crate::id::AgentId;
+use crate::sandbox::engines::{PlacedEngine, PlannedMove};
+use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::workspace_volume::{self, WorkspaceVolume};
+use crate::sandbox::{Relocation, SandboxError, containers, names, workspace};
 
 use super::DockerSandbox;
 use super::slot::{LiveContainer, Workload};
@@ -51,12 +55,33 @@ impl DockerSandbox {
         if let Some(found) = containers::find_own(&from.engine, &self.home, &name).await? {
             containers::remove(&from.engine, &found.id).await?;
         }
+        // The workspace comes back before the agent is placed elsewhere. From here its next container takes it along.
+        if from.engine.is_remote() {
+            self.bring_back(&planned.agent, &from).await?;
+        }
         let to = self.engines.commit_move(planned).await?;
         if to == planned.from {
             return waits("its engine fits again, or has stopped answering");
         }
         tracing::info!(agent = %planned.agent, from = %planned.from, %to, "an agent moved to another engine");
         Ok(Relocation::Done(to))
+    }
+
+    /// Brings an agent's workspace back from an engine on another machine. The volume there is removed when the files are here.
+    async fn bring_back(&self, agent: &AgentId, from: &PlacedEngine) -> Result<(), SandboxError> {
+        let config = (self.config)();
+        let Some(found) = config.agent(agent) else { return Err(SandboxError::Unknown(agent.clone())) };
+        // Without a mark the workspace is here, because no container was made there or an earlier move was interrupted.
+        if elsewhere::engine_of(&found.workspace).as_ref() == Some(&from.name) {
+            let failed = |(path, source)| SandboxError::Host { path, source };
+            let user = workspace::sandbox_user(&found.identity).map_err(failed)?;
+            let owner = workspace::owner(&found.identity).map_err(failed)?;
+            let image = image::reference(&self.home, &config, Recipe::Sandbox);
+            let image = found.docker.image.clone().unwrap_or(image);
+            let volume = WorkspaceVolume { home: &self.home, agent, placed: from, image: &image, user };
+            Box::pin(volume.bring_back(&found.workspace, owner)).await?;
+        }
+        workspace_volume::remove(&from.engine, &self.home, agent).await
     }
 
     /// Kills the container of an agent on an engine that was removed from the configuration, if that engine still answers.

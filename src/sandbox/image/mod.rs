@@ -12,6 +12,7 @@ mod error;
 mod recipe;
 mod sources;
 mod tags;
+mod with_helper;
 mod work_folder;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ use crate::sandbox::{SandboxError, names};
 pub use error::ImageError;
 pub use recipe::Recipe;
 pub use tags::{tags, untag};
+pub(crate) use with_helper::with_helper;
 
 /// The stage of providing an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -63,6 +63,13 @@ pub enum OperationError {
     /// The agent's packages could not be removed or moved to its new id.
     #[error("failed to move or take away the packages of {agent}: {reason}")]
     Packages { agent: AgentId, reason: String },
+    /// The agent's workspace on an engine of another machine could not be removed.
+    #[error("failed to remove the workspace of {agent}")]
+    Workspace {
+        agent: AgentId,
+        #[source]
+        source: Box<SandboxError>,
+    },
     /// A running OpenClaw still has the agent and would write its conversations again.
     #[error("OpenClaw still has the agent {0}: its conversations there are as they were")]
     OpenClaw(AgentId),
@@ -80,6 +87,7 @@ impl Explain for OperationError {
             Self::Home(error) => error.kind(),
             Self::Config(error) => error.kind(),
             Self::Swarm(error) => error.kind(),
+            Self::Workspace { source, .. } => source.kind(),
             Self::Delete { .. } | Self::Packages { .. } | Self::OpenClaw(_) => Kind::Failed,
         }
     }
@@ -90,6 +98,7 @@ impl Explain for OperationError {
             Self::Config(error) => error.hint(),
             Self::Swarm(error) => error.hint(),
             Self::Delete { path, .. } => Some(format!("ls -ld {}", path.display())),
+            Self::Workspace { source, .. } => source.hint(),
             Self::Packages { .. } => Some("flock doctor".to_owned()),
             Self::OpenClaw(agent) => Some(format!("flock restart; {agent} is finished by itself then")),
         }

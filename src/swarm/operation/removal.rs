@@ -5,10 +5,11 @@ use std::path::Path;
 use super::{ExternalServices, OperationError, delete, own_folders};
 use crate::clock::unix_ms;
 use crate::config::{self, ConfigError, agents};
-use crate::home::Home;
+use crate::home::{Home, elsewhere};
 use crate::home::pending::{self, PendingOperation};
 use crate::openclaw::{identity, state};
 use crate::project;
+use crate::sandbox::workspace_volume;
 use crate::store::{AuditEntry, Level};
 use crate::swarm::Swarm;
 
@@ -71,10 +72,22 @@ impl Removal<'_> {
         AuditEntry::new(by, action, agent, Level::Yellow, "the agent was removed".to_owned())
     }
 
+    /// Removes the workspace of an agent whose engine is on another machine. One in an engine that the home has given up is
+    /// out of reach.
+    async fn remove_volume(&self) -> Result<(), OperationError> {
+        let agent = &self.pending.agent;
+        let engine = elsewhere::engine_of(self.workspace).and_then(|name| self.swarm.engines().find(&name));
+        let Some(found) = engine else { return Ok(()) };
+        let removed = workspace_volume::remove(&found.engine, self.home(), agent).await;
+        removed.map_err(|source| OperationError::Workspace { agent: agent.clone(), source: Box::new(source) })
+    }
+
     /// Deletes the agent's data. Rows go before files: a row without its file would begin the transcript of the next
     /// agent with this id, but a file without its row belongs to nobody.
     async fn purge(&self) -> Result<(), OperationError> {
         let agent = &self.pending.agent;
+        // Before its mark goes, which is all that tells where it is.
+        self.remove_volume().await?;
         self.swarm.store().agents().delete(agent.clone()).await?;
         for folder in own_folders(self.home(), agent, self.workspace) {
             delete(&folder)?;
