@@ -25,6 +25,7 @@ mod mounts;
 mod podman;
 mod projects;
 mod receipts;
+mod remote_engines;
 mod runtimes;
 mod sandbox;
 pub mod store;

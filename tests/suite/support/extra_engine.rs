@@ -136,7 +136,8 @@ impl ExtraEngine {
         format!("unix://{}", self.socket().display())
     }
 
-    fn socket(&self) -> std::path::PathBuf {
+    /// The path of its socket.
+    pub fn socket(&self) -> std::path::PathBuf {
         self.folder.path().join("docker.sock")
     }
 

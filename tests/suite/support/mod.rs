@@ -16,6 +16,7 @@ pub mod package_registry;
 pub mod postgres;
 pub mod preload;
 pub mod receipt;
+pub mod ssh_server;
 pub mod terminal;
 
 use std::path::Path;
