@@ -187,10 +187,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
     let usage = |text: String| Failure::new(Kind::Usage, text).hint("flock engine add --help");
-    let address: EngineAddress = args
-        .address
-        .parse()
-        .map_err(|why| usage(format!("the address {:?} {why}", args.address)))?;
+    let address: EngineAddress =
+        args.address.parse().map_err(|why| usage(format!("the address {:?} {why}", args.address)))?;
     if let Some(label) = args.labels.iter().find(|label| !engines::is_label(label)) {
         return Err(usage(format!("{label:?} is not a label: {}", engines::LABEL_FORM)));
     }

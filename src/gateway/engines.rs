@@ -263,7 +263,8 @@ pub(crate) async fn remove(
         // What is in it can be brought back as long as it answers.
         let is_lost = is_forced && found.engine.first_ping().await.is_err();
         if !is_lost {
-            let text = format!("the workspaces of these agents are in the engine {name}: {}", joined(&workspaces));
+            let text =
+                format!("the workspaces of these agents are in the engine {name}: {}", joined(&workspaces));
             let is_known = there.contains(first);
             let hint = match is_known {
                 true => format!("flock engine drain {name}"),
@@ -353,7 +354,9 @@ fn lose_workspace(home: &Home, engine: &EngineName, agent: &AgentId) -> String {
             "the workspace of {agent} was in the engine {engine} and is empty now; to go back to its last checkpoint: \
              flock rewind {agent}"
         ),
-        Err(error) => format!("the workspace of {agent} was in the engine {engine}, and could not be given up: {error}"),
+        Err(error) => {
+            format!("the workspace of {agent} was in the engine {engine}, and could not be given up: {error}")
+        }
     }
 }
 

@@ -246,10 +246,13 @@ async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: 
     };
     let check = match tried.await {
         Ok(outcome) if outcome.end == CommandExit::Exited(0) && outcome.output.head == mark.as_bytes() => {
-            EngineCheck::ok(NAME, match engine.is_remote() {
-                true => "a sandbox in it is confined and has the workspace that was brought to it",
-                false => "a sandbox in it is confined and sees this machine's files",
-            })
+            EngineCheck::ok(
+                NAME,
+                match engine.is_remote() {
+                    true => "a sandbox in it is confined and has the workspace that was brought to it",
+                    false => "a sandbox in it is confined and sees this machine's files",
+                },
+            )
         }
         Ok(_) if engine.is_remote() => EngineCheck::bad(
             NAME,

@@ -151,10 +151,7 @@ impl SshRoute {
     async fn tunnel(&self) -> Result<&SshTunnel, RouteError> {
         let make = || async {
             let unusable = |error: io::Error| {
-                RouteError::new(
-                    format!("there is no folder for the socket of ssh: {error}"),
-                    "flock doctor",
-                )
+                RouteError::new(format!("there is no folder for the socket of ssh: {error}"), "flock doctor")
             };
             let folder = socket_folder(&self.home.run()).map_err(unusable)?;
             let tunnel = SshTunnel::new(self.address.clone(), folder.path().join(SOCKET))?;
@@ -174,7 +171,8 @@ const MAX_FOLDER: usize = 70;
 fn socket_folder(run: &Path) -> io::Result<TempDir> {
     use std::os::unix::fs::PermissionsExt as _;
     let system = std::env::temp_dir();
-    let is_usable = run.as_os_str().len() <= MAX_FOLDER && run.is_dir() && !run.to_string_lossy().contains(':');
+    let is_usable =
+        run.as_os_str().len() <= MAX_FOLDER && run.is_dir() && !run.to_string_lossy().contains(':');
     let above = if is_usable { run } else { &system };
     let private = std::fs::Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix("ssh-").permissions(private).tempdir_in(above)

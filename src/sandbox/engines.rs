@@ -242,7 +242,8 @@ impl Engines {
         let offers = offers(&config, &placed, &silent, &agent.id);
         let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
         // The workspace of an agent that was removed and added again may still be in an engine of another machine.
-        let marked = elsewhere::engine_of(&agent.workspace).filter(|name| self.named(&config, name).is_some());
+        let marked =
+            elsewhere::engine_of(&agent.workspace).filter(|name| self.named(&config, name).is_some());
         let chosen = match marked {
             Some(name) => Ok(Placement::Place(name)),
             None => placement::place(&needs(&self.home, &config, agent), &offers, None),
@@ -306,7 +307,9 @@ impl Engines {
         let placed = self.placements().await?;
         let decide = |silent: &[EngineName]| {
             let agents = config.agents.iter().filter(|agent| only.is_none_or(|only| agent.id == *only));
-            agents.filter_map(|agent| planned(&self.home, &config, &placed, silent, agent)).collect::<Vec<_>>()
+            agents
+                .filter_map(|agent| planned(&self.home, &config, &placed, silent, agent))
+                .collect::<Vec<_>>()
         };
         // In the common case every agent stays, and no engine has to be asked.
         if decide(&[]).is_empty() {

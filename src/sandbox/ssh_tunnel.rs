@@ -77,11 +77,9 @@ impl Explain for SshError {
                 Some(mend(address, reason))
             }
             Self::Silent { address } => Some(mend(address, "")),
-            Self::NoEngine { address, .. } => Some(format!(
-                "ssh {} docker -H unix://{} version",
-                address.arguments(),
-                address.socket()
-            )),
+            Self::NoEngine { address, .. } => {
+                Some(format!("ssh {} docker -H unix://{} version", address.arguments(), address.socket()))
+            }
             Self::Start(_) => Some("sudo apt-get install openssh-client".to_owned()),
             Self::Path(_) => Some("use a home with a shorter path, without a colon".to_owned()),
         }

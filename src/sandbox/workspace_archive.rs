@@ -66,7 +66,11 @@ impl Tally {
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} files, {} folders, {} links, {} bytes", self.files, self.folders, self.links, self.bytes)
+        write!(
+            f,
+            "{} files, {} folders, {} links, {} bytes",
+            self.files, self.folders, self.links, self.bytes
+        )
     }
 }
 
@@ -103,7 +107,9 @@ impl<W: Write> Packing<'_, W> {
         if depth > MAX_DEPTH {
             return Err(io::Error::other(format!("{path:?} is deeper than {MAX_DEPTH} folders")));
         }
-        let (entries, more) = self.root.list(path, usize::try_from(MAX_ENTRIES).unwrap_or(usize::MAX))
+        let (entries, more) = self
+            .root
+            .list(path, usize::try_from(MAX_ENTRIES).unwrap_or(usize::MAX))
             .map_err(io::Error::other)?;
         if more {
             return Err(io::Error::other(format!("it has more than {MAX_ENTRIES} files")));

@@ -62,7 +62,9 @@ impl WorkspaceVolume<'_> {
         };
         let is_there = volume_exists(engine, &name).await?;
         if is_whole && !is_there {
-            return Err(self.problem(format!("is gone: the engine {} has no volume {name}", self.placed.name)));
+            return Err(
+                self.problem(format!("is gone: the engine {} has no volume {name}", self.placed.name))
+            );
         }
         if !is_whole {
             // One that was not filled to its end.
@@ -94,7 +96,9 @@ impl WorkspaceVolume<'_> {
     pub async fn bring_back(&self, workspace: &Path, owner: Option<Owner>) -> Result<(), SandboxError> {
         let name = names::workspace_volume(self.home, self.agent);
         if !volume_exists(&self.placed.engine, &name).await? {
-            return Err(self.problem(format!("is gone: the engine {} has no volume {name}", self.placed.name)));
+            return Err(
+                self.problem(format!("is gone: the engine {} has no volume {name}", self.placed.name))
+            );
         }
         let carrier = self.carrier(&name).await?;
         let made = workspace.to_owned();
@@ -275,8 +279,7 @@ impl Carrier {
         });
         let client = self.engine.client()?;
         let options = UploadToContainerOptionsBuilder::default().path("/").build();
-        let uploading =
-            client.upload_to_container(&self.id, Some(options), bollard::body_try_stream(body));
+        let uploading = client.upload_to_container(&self.id, Some(options), bollard::body_try_stream(body));
         let uploaded =
             self.engine.call("take the files of a workspace", engine::IMAGE_TIMEOUT, uploading).await;
         // What could not be read here is the reason for what the engine says about it.

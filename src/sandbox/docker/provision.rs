@@ -102,13 +102,7 @@ impl DockerSandbox {
         plan: &'a ContainerPlan,
         host: &'a HostFacts,
     ) -> WorkspaceVolume<'a> {
-        WorkspaceVolume {
-            home: &self.home,
-            agent,
-            placed: &plan.engine,
-            image: &host.image,
-            user: host.user,
-        }
+        WorkspaceVolume { home: &self.home, agent, placed: &plan.engine, image: &host.image, user: host.user }
     }
 
     /// Returns the specification of the container.

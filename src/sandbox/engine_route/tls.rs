@@ -68,7 +68,10 @@ impl TlsRoute {
         let read = tokio::task::spawn_blocking(move || read(&home, &name)).await;
         let given = read.map_err(|error| RouteError::new(error.to_string(), "flock doctor"))?;
         let config = given.and_then(client_config).map_err(|text| {
-            RouteError::new(text, format!("flock engine renew {} --ca CA.pem --cert CERT.pem --key KEY.pem", self.name))
+            RouteError::new(
+                text,
+                format!("flock engine renew {} --ca CA.pem --cert CERT.pem --key KEY.pem", self.name),
+            )
         })?;
         let TlsAddress { host, port } = &self.address;
         let server = ServerName::try_from(host.clone())
@@ -192,10 +195,13 @@ fn read(home: &Home, engine: &EngineName) -> Result<Given, String> {
 fn client_config(given: Given) -> Result<ClientConfig, String> {
     let unusable = |what: &str, error: &dyn std::fmt::Display| format!("the {what} can't be used: {error}");
     let mut roots = RootCertStore::empty();
-    for found in certificates(&given.authority).map_err(|error| unusable("authority's certificate", &error))? {
+    for found in
+        certificates(&given.authority).map_err(|error| unusable("authority's certificate", &error))?
+    {
         roots.add(found).map_err(|error| unusable("authority's certificate", &error))?;
     }
-    let chain = certificates(&given.certificate).map_err(|error| unusable("certificate of this home", &error))?;
+    let chain =
+        certificates(&given.certificate).map_err(|error| unusable("certificate of this home", &error))?;
     let key = PrivateKeyDer::from_pem_slice(given.key.as_bytes())
         .map_err(|error| unusable("key of this home", &error))?;
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -30,7 +30,8 @@ pub(crate) async fn with_helper(engine: &Engine, home: &Home, base: &str) -> Res
     let options = BuildImageOptionsBuilder::default().t(&reference).rm(true).forcerm(true).build();
     let context = context(base).map_err(|error| refused(error.to_string()))?;
     let building = async {
-        let mut answers = std::pin::pin!(client.build_image(options, None, Some(bollard::body_full(context))));
+        let mut answers =
+            std::pin::pin!(client.build_image(options, None, Some(bollard::body_full(context))));
         while let Some(answer) = answers.next().await {
             if let Some(detail) = answer?.error_detail {
                 return Ok(Some(detail.message.unwrap_or_default()));

@@ -40,7 +40,15 @@ fn an_agent_works_on_an_engine_behind_ssh_and_comes_back_with_its_workspace() {
     assert_eq!(running, container, "its sandbox is there");
     let workspace = home.file("workspaces/painter");
     assert!(workspace.is_file(), "a mark is in the place of the folder");
-    docker_command(&["-H", &there, "exec", &container, "sh", "-c", "mkdir /workspace/d; echo x > /workspace/d/made"]);
+    docker_command(&[
+        "-H",
+        &there,
+        "exec",
+        &container,
+        "sh",
+        "-c",
+        "mkdir /workspace/d; echo x > /workspace/d/made",
+    ]);
     let run = home.flock_with_env(["engine", "remove", "far", "--force"], &env).fails(5);
     assert!(run.stderr.contains("painter"), "{run:?}");
 
