@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::error::ApiError;
 use super::state::Gateway;
+use crate::checkpoint::Checkpoints;
 use crate::clock::unix_ms;
 use crate::config::engines as settings;
 use crate::config::{Agent, EngineSettings, secret};
@@ -258,7 +259,7 @@ pub(crate) async fn remove(
     }
     let (found, known) = find(swarm, name)?;
     let mut there = placed_on(swarm, name).await?;
-    let workspaces = workspace_volume::agents_in(swarm.home(), name);
+    let workspaces = workspace_volume::agents_in(swarm.home(), name).map_err(ApiError::explained)?;
     if let Some(first) = workspaces.first() {
         // What is in it can be brought back as long as it answers.
         let is_lost = is_forced && found.engine.first_ping().await.is_err();
@@ -349,7 +350,7 @@ async fn stop_draining(swarm: &Swarm, known: &EngineSettings) {
 
 /// Gives up the workspace of an agent in an engine that is lost, and says so.
 fn lose_workspace(home: &Home, engine: &EngineName, agent: &AgentId) -> String {
-    match workspace_volume::abandon(home, agent) {
+    match workspace_volume::abandon(&home.workspace(agent)) {
         Ok(()) => format!(
             "the workspace of {agent} was in the engine {engine} and is empty now; to go back to its last checkpoint: \
              flock rewind {agent}"
@@ -440,7 +441,15 @@ async fn move_one(
     is_busy: &(dyn Fn(&AgentId) -> bool + Send + Sync),
 ) {
     let agent = &planned.agent;
-    let waits = match try_move(sandbox, stores, planned, is_busy).await {
+    // Its files are those of two moments, and are only set right where they are.
+    let is_interrupted = Checkpoints::interrupted(swarm.home(), &swarm.config()).contains(agent);
+    let moved = match is_interrupted {
+        true => {
+            Ok(Relocation::Waits("a rewind of its files was interrupted, and is completed first".to_owned()))
+        }
+        false => try_move(sandbox, stores, planned, is_busy).await,
+    };
+    let waits = match moved {
         Ok(Relocation::Done(to)) => {
             let detail = format!("from {} to {to}", planned.from);
             let entry = AuditEntry::new("system", "engine.move", agent.as_str(), Level::Green, detail);

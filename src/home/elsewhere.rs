@@ -1,36 +1,113 @@
 //! Marks workspaces that are not on this machine.
 //!
 //! The workspace of an agent whose container engine is on another machine is a volume there. In the place of its folder here
-//! is a small file, the mark, that names the engine. So whoever opens the workspace as a folder of this machine fails with
-//! [`BeneathError::Elsewhere`], and nobody takes an old or an empty folder for it.
+//! is a small file, the mark, that names the engine and the volume. So whoever opens the workspace as a folder of this
+//! machine fails with [`BeneathError::Elsewhere`], and nobody takes an old or an empty folder for it.
+//!
+//! The mark alone tells which volume a workspace is. The name of each volume is chosen by chance and used once, so it is
+//! never that of another home on the same engine, and several gateways with one folder of workspaces find the same volume.
 //!
 //! The mark is trusted: the folder of all workspaces is flock's own, and an agent reaches only what is in its own workspace.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::HomeError;
 use super::atomic;
 use super::beneath::{BeneathError, FileKind, Root};
-use crate::id::EngineName;
+use crate::id::{AgentId, EngineName, hex};
 
 /// The first line of a mark.
 const TITLE: &str = "This workspace is on another machine.";
 /// The beginning of the second line, before the name of the engine.
 const ENGINE: &str = "engine: ";
+/// The beginning of the third line, before the name of the volume.
+const VOLUME: &str = "volume: ";
+/// The beginning of the names of all volumes that are workspaces.
+pub(crate) const VOLUMES: &str = "flock-ws-";
+/// The longest name of a volume, in bytes.
+const MAX_VOLUME: usize = 128;
 /// Limit on the bytes of a mark that are read.
 const MAX_BYTES: u64 = 4096;
+
+/// The place of a workspace that is on another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The engine that has it.
+    pub engine: EngineName,
+    /// The name of the volume in it.
+    pub volume: String,
+}
+
+impl Mark {
+    /// Returns a mark with a volume that does not exist yet.
+    #[must_use]
+    pub fn new(engine: &EngineName, agent: &AgentId) -> Self {
+        let volume = format!("{VOLUMES}{agent}-{}", hex(&rand::random::<[u8; 8]>()));
+        Self { engine: engine.clone(), volume }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.strip_prefix(TITLE)?.strip_prefix('\n')?.lines();
+        let engine = lines.next()?.strip_prefix(ENGINE)?.parse().ok()?;
+        let volume = lines.next()?.strip_prefix(VOLUME)?;
+        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+        let is_volume =
+            volume.starts_with(VOLUMES) && volume.len() <= MAX_VOLUME && volume.bytes().all(is_name);
+        is_volume.then(|| Self { engine, volume: volume.to_owned() })
+    }
+
+    fn text(&self) -> String {
+        format!("{TITLE}\n{ENGINE}{}\n{VOLUME}{}\n", self.engine, self.volume)
+    }
+}
+
+/// Returns the mark of a workspace, or `None` if there is none.
+#[must_use]
+pub fn read(workspace: &Path) -> Option<Mark> {
+    let bytes = atomic::read(workspace, MAX_BYTES).ok()??;
+    Mark::parse(std::str::from_utf8(&bytes).ok()?)
+}
 
 /// Returns the engine that has a workspace, or `None` if the path is no mark.
 #[must_use]
 pub fn engine_of(workspace: &Path) -> Option<EngineName> {
-    let bytes = atomic::read(workspace, MAX_BYTES).ok()??;
-    let text = String::from_utf8(bytes).ok()?;
-    let mut lines = text.lines();
-    if lines.next() != Some(TITLE) {
-        return None;
+    Some(read(workspace)?.engine)
+}
+
+/// Returns the agents with marks in the folder of all workspaces, sorted.
+///
+/// # Errors
+///
+/// Returns an error if the folder or a file in it can't be read, or if a mark is damaged: what is not known must not be taken
+/// for what is not there.
+pub(crate) fn marks(workspaces: &Path) -> io::Result<Vec<(AgentId, Mark)>> {
+    let entries = match fs_err::read_dir(workspaces) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        // A mark that is being written has another name, and a longer file is something else.
+        let Some(agent) = entry.file_name().to_str().and_then(|name| name.parse::<AgentId>().ok()) else {
+            continue;
+        };
+        if !entry.file_type()?.is_file() || entry.metadata()?.len() > MAX_BYTES {
+            continue;
+        }
+        let bytes = atomic::read(&entry.path(), MAX_BYTES).map_err(io::Error::other)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        if !text.starts_with(TITLE) {
+            continue;
+        }
+        let damaged = || io::Error::other(format!("{:?} is the damaged mark of a workspace", entry.path()));
+        found.push((agent, Mark::parse(&text).ok_or_else(damaged)?));
     }
-    lines.next()?.strip_prefix(ENGINE)?.parse().ok()
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
 }
 
 /// Marks a workspace as being on an engine. A folder that was there is moved aside in the same step, and its new path is
@@ -38,17 +115,14 @@ pub fn engine_of(workspace: &Path) -> Option<EngineName> {
 ///
 /// # Errors
 ///
-/// Returns a [`MarkError`] if something else than a folder or a mark is there, or the mark can't be written.
-pub fn mark(workspace: &Path, engine: &EngineName) -> Result<Option<PathBuf>, MarkError> {
-    let text = format!("{TITLE}\n{ENGINE}{engine}\n");
+/// Returns a [`MarkError`] if something else than a folder is there, which may be a mark, or the mark can't be written.
+pub fn mark(workspace: &Path, mark: &Mark) -> Result<Option<PathBuf>, MarkError> {
+    let text = mark.text();
     let (above, name) = split(workspace)?;
     let root = Root::open(above)?;
     match root.stat(Path::new(name)) {
         Ok(found) if found.kind == FileKind::Folder => {}
-        Ok(_) if engine_of(workspace).is_some() => {
-            atomic::write(workspace, text.as_bytes(), 0o644)?;
-            return Ok(None);
-        }
+        // Not even another mark, which alone knows its volume.
         Ok(_) => return Err(MarkError::InTheWay { path: workspace.to_owned() }),
         Err(BeneathError::NotFound { .. }) => {
             atomic::write(workspace, text.as_bytes(), 0o644)?;
@@ -119,42 +193,54 @@ mod tests {
     fn a_marked_workspace_is_opened_by_nobody_and_its_folder_is_kept() {
         let home = tempfile::tempdir().unwrap();
         let workspace = home.path().join("coder");
-        let (first, second): (EngineName, EngineName) = ("far".parse().unwrap(), "farther".parse().unwrap());
+        let agent: AgentId = "coder".parse().unwrap();
+        let first: EngineName = "far".parse().unwrap();
+        let (there, other) = (Mark::new(&first, &agent), Mark::new(&"farther".parse().unwrap(), &agent));
+        assert!(
+            there.volume.starts_with("flock-ws-coder-") && there.volume != Mark::new(&first, &agent).volume
+        );
         std::fs::create_dir(&workspace).unwrap();
         std::fs::write(workspace.join("work"), "work").unwrap();
         assert_eq!(engine_of(&workspace), None);
-        let kept = mark(&workspace, &first).unwrap().unwrap();
+        let kept = mark(&workspace, &there).unwrap().unwrap();
         assert_eq!(std::fs::read_to_string(kept.join("work")).unwrap(), "work");
         assert_eq!(engine_of(&workspace), Some(first.clone()));
         match Root::open(&workspace) {
             Err(BeneathError::Elsewhere { engine, .. }) => assert_eq!(engine, first),
             other => panic!("{other:?}"),
         }
-        assert_eq!(mark(&workspace, &second).unwrap(), None);
-        assert_eq!(engine_of(&workspace), Some(second));
+        assert_eq!(read(&workspace), Some(there.clone()));
+        assert!(mark(&workspace, &other).is_err(), "a mark is not replaced");
+        assert_eq!(marks(home.path()).unwrap(), [(agent, there)]);
         unmark(&workspace, &kept).unwrap();
         assert!(Root::open(&workspace).is_ok() && workspace.join("work").is_file() && !kept.exists());
         assert!(unmark(&workspace, &kept).is_err(), "there is no mark");
         // A workspace that never was here.
-        assert_eq!(mark(&home.path().join("new"), &first).unwrap(), None);
+        assert_eq!(mark(&home.path().join("new"), &other).unwrap(), None);
     }
 
     #[test]
     fn what_is_neither_a_folder_nor_a_mark_is_left_alone() {
         let home = tempfile::tempdir().unwrap();
-        let engine: EngineName = "far".parse().unwrap();
+        let place = Mark::new(&"far".parse().unwrap(), &"coder".parse().unwrap());
         let file = home.path().join("file");
-        for text in
-            ["", "somebody's notes\nengine: far\n", "This workspace is on another machine.\nengine: /etc\n"]
-        {
+        for (text, is_damaged) in [
+            ("", false),
+            ("somebody's notes\nengine: far\nvolume: flock-ws-a\n", false),
+            ("This workspace is on another machine.\nengine: /etc\nvolume: flock-ws-a\n", true),
+            ("This workspace is on another machine.\nengine: far\nvolume: flock-nix\n", true),
+            ("This workspace is on another machine.\nengine: far\nvolume: flock-ws-a/../b\n", true),
+            ("This workspace is on another machine.\nengine: far\n", true),
+        ] {
             std::fs::write(&file, text).unwrap();
             assert_eq!(engine_of(&file), None, "{text:?}");
-            assert!(mark(&file, &engine).is_err(), "{text:?}");
+            assert!(mark(&file, &place).is_err(), "{text:?}");
+            assert_eq!(marks(home.path()).is_err(), is_damaged, "{text:?}");
             assert!(matches!(Root::open(&file), Err(BeneathError::WrongKind { .. })), "{text:?}");
         }
         let link = home.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        assert!(mark(&link, &engine).is_err());
+        assert!(mark(&link, &place).is_err());
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 2, "nothing else is left");
     }
 }

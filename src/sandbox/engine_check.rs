@@ -11,7 +11,7 @@ use bollard::models::SystemInfo;
 use crate::config::{Config, EngineSettings};
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
-use crate::home::remove_tree;
+use crate::home::{elsewhere, remove_tree};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::image::{self, Recipe};
@@ -215,13 +215,23 @@ async fn image(home: &Home, config: &Config, engine: &Engine) -> EngineCheck {
     }
 }
 
+/// Removes the volume of a trial on another machine.
+async fn forget_volume(engine: &Engine, workspace: &std::path::Path, settings: &EngineSettings) {
+    let Some(mark) = elsewhere::read(workspace) else { return };
+    if let Err(error) = workspace_volume::remove(engine, &mark).await {
+        tracing::warn!(engine = %settings.name, error = chain(&error), "the trial's volume may still exist");
+    }
+}
+
 /// Makes a sandbox in the engine, compares and probes it, and has it read a file of this machine. The sandbox is removed.
 async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: &Arc<Engine>) -> EngineCheck {
     const NAME: &str = "walls";
     let agent = settings.trial(home);
     let (id, folder) = (agent.id.clone(), home.engine_trial(&settings.name));
+    let workspace = agent.workspace.clone();
     let mark = crate::id::hex(&rand::random::<[u8; 16]>());
     // One that was interrupted may have left something.
+    forget_volume(engine, &workspace, settings).await;
     let _ = remove_tree::clear(&home.engine_trials(), std::path::Path::new(settings.name.as_str()));
     if let Err(source) = fs_err::create_dir_all(&agent.workspace)
         .and_then(|()| fs_err::write(agent.workspace.join(MARK_FILE), &mark))
@@ -269,11 +279,7 @@ async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: 
     if let Err(error) = sandbox.remove(&id).await {
         tracing::warn!(engine = %settings.name, error = chain(&error), "the trial's container may still exist");
     }
-    if engine.is_remote()
-        && let Err(error) = workspace_volume::remove(engine, home, &id).await
-    {
-        tracing::warn!(engine = %settings.name, error = chain(&error), "the trial's volume may still exist");
-    }
+    forget_volume(engine, &workspace, settings).await;
     if let Err((stuck, _)) =
         remove_tree::clear(&home.engine_trials(), std::path::Path::new(settings.name.as_str()))
     {

@@ -133,9 +133,26 @@ impl Engines {
             placement::place(&needs(&self.home, &config, agent), &offers, None).map_err(no_place)?;
         }
         match self.known(&agent.id).await? {
-            Some(found) => Ok(found),
+            Some(found) => self.where_its_files_are(agent, found).await,
             None => self.place(agent).await,
         }
+    }
+
+    /// Returns the engine that has the agent's workspace, if that is another one than where the agent is placed: the engine was
+    /// taken out of the configuration by hand, and is there again.
+    async fn where_its_files_are(
+        &self,
+        agent: &Agent,
+        found: PlacedEngine,
+    ) -> Result<PlacedEngine, SandboxError> {
+        if (self.config)().engines.is_empty() {
+            return Ok(found);
+        }
+        let marked = elsewhere::engine_of(&agent.workspace).filter(|name| *name != found.name);
+        let Some(other) = marked.and_then(|name| self.find(&name)) else { return Ok(found) };
+        self.put(&agent.id, &other.name).await?;
+        tracing::warn!(agent = %agent.id, engine = %other.name, "an agent is placed where its workspace is");
+        Ok(other)
     }
 
     /// Returns the engine on which an agent's container is, if there is one. It is the machine's own for an agent that is
@@ -442,6 +459,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::home::elsewhere::Mark;
     use crate::sandbox::testing;
 
     struct Scene {
@@ -535,5 +553,22 @@ mod tests {
         let config = scene.config.borrow().clone();
         let error = scene.engines.of(&config.agents[0]).await.unwrap_err();
         assert!(matches!(error, SandboxError::NoPlace { .. }), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn an_agent_is_where_its_workspace_is() {
+        let scene = scene();
+        assert_eq!(scene.place("ada").await, "local");
+        let config = scene.config.borrow().clone();
+        let ada = config.agent(&"ada".parse().unwrap()).unwrap();
+        let mark = |engine: &str| Mark::new(&engine.parse().unwrap(), &ada.id);
+        std::fs::create_dir_all(scene.engines.home.workspaces()).unwrap();
+        elsewhere::mark(&ada.workspace, &mark("gone")).unwrap();
+        assert_eq!(scene.place("ada").await, "local", "its command fails, and says where the files are");
+        std::fs::remove_file(&ada.workspace).unwrap();
+        elsewhere::mark(&ada.workspace, &mark("second")).unwrap();
+        assert_eq!(scene.place("ada").await, "second");
+        std::fs::remove_file(&ada.workspace).unwrap();
+        assert_eq!(scene.place("ada").await, "second", "it stays");
     }
 }

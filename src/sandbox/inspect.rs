@@ -161,7 +161,7 @@ mod tests {
             mounts: Mounts::default(),
             fittings: Vec::new(),
             projects: Vec::new(),
-            is_remote: false,
+            volume: None,
         };
         let agent = testing::agent("coder", "/srv/flock/workspaces/coder".into());
         let spec = ContainerSpec::build(&home, &agent, &host).unwrap();

@@ -26,6 +26,14 @@ pub(crate) const LABEL_CHECK: &str = "flock.check";
 /// Label: the MCP server a container belongs to.
 pub(crate) const LABEL_MCP: &str = "flock.mcp";
 
+/// Label: the agent whose workspace a volume is. Such a volume does not have [`LABEL_HOME`]: nothing that removes all that a home
+/// has in an engine may find it.
+pub(crate) const LABEL_WORKSPACE: &str = "flock.workspace";
+/// Label: the canonical path of the home that made a workspace's volume.
+pub(crate) const LABEL_WORKSPACE_HOME: &str = "flock.workspace.home";
+/// Label: the instance id of the home that made something, which differs on each machine.
+pub(crate) const LABEL_INSTANCE: &str = "flock.instance";
+
 /// Returns the name of the container of an agent or of an MCP server.
 #[must_use]
 pub fn sandbox(home: &Home, agent: &AgentId) -> String {
@@ -35,16 +43,7 @@ pub fn sandbox(home: &Home, agent: &AgentId) -> String {
     }
 }
 
-/// The beginning of the names of volumes that are workspaces.
-pub(crate) const WORKSPACE_VOLUMES: &str = "flock-ws-";
-
-/// Returns the name of the volume that is an agent's workspace in an engine on another machine.
-#[must_use]
-pub(crate) fn workspace_volume(home: &Home, agent: &AgentId) -> String {
-    format!("{WORKSPACE_VOLUMES}{agent}{}", home.suffix())
-}
-
-/// Returns the name of the container by which files are brought into that volume and out of it. It never runs.
+/// Returns the name of the container by which files are brought into a workspace on another machine and out of it. It never runs.
 #[must_use]
 pub(crate) fn carrier(home: &Home, agent: &AgentId) -> String {
     format!("flock-carry-{agent}{}", home.suffix())

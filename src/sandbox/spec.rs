@@ -77,8 +77,8 @@ pub(crate) struct HostFacts {
     pub fittings: Vec<ProgramMount>,
     /// The objects of the projects that the agent is assigned to.
     pub projects: Vec<ProjectMount>,
-    /// `true` if the engine is on another machine. The workspace is a volume of it then.
-    pub is_remote: bool,
+    /// The volume that is the workspace, if the engine is on another machine.
+    pub volume: Option<String>,
 }
 
 /// A user of the container, by number because the image may not know the name.
@@ -177,7 +177,7 @@ impl ContainerSpec {
             let target = format!("{WORKSPACE_TARGET}/{}", file.name);
             MountSpec::path(target, agent.identity.join(&file.name), false)
         }));
-        if host.is_remote {
+        if let Some(volume) = &host.volume {
             // Nothing of this machine can be mounted there: the helper is in the image, and the identity files are in the
             // volume.
             if let Some(what) = only_here(host) {
@@ -185,7 +185,7 @@ impl ContainerSpec {
             }
             mounts = vec![
                 MountSpec::volume(binds::STORE_TARGET, names::store_volume(home), false),
-                MountSpec::volume(WORKSPACE_TARGET, names::workspace_volume(home, &agent.id), true),
+                MountSpec::volume(WORKSPACE_TARGET, volume.as_str(), true),
             ];
         }
         let engine_socket = host.engine_socket.as_deref();

@@ -25,7 +25,7 @@ fn host() -> HostFacts {
         mounts: Mounts::default(),
         fittings: Vec::new(),
         projects: Vec::new(),
-        is_remote: false,
+        volume: None,
     }
 }
 

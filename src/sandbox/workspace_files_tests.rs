@@ -234,7 +234,8 @@ async fn the_mark_of_a_workspace_leads_to_its_sandbox_and_nowhere_else() {
     for workspaces in [&all, &silent, &local] {
         assert_eq!(read(workspaces).unwrap(), "here", "a folder of this machine needs no sandbox");
     }
-    elsewhere::mark(&workspace, &"far".parse().unwrap()).unwrap();
+    elsewhere::mark(&workspace, &elsewhere::Mark::new(&"far".parse().unwrap(), &"coder".parse().unwrap()))
+        .unwrap();
     assert_eq!(read(&all).unwrap(), "file");
     let error = read(&all.without_starting()).unwrap_err();
     assert!(error.contains("is on the engine far"), "{error}");

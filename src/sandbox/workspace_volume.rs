@@ -1,5 +1,9 @@
 //! The workspace of an agent whose engine is on another machine: a volume of that engine. Files are brought in and out by a
 //! container that has the volume and never runs, through the engine's interface for archives.
+//!
+//! A volume is removed only by the name that a mark has, or that this process has chosen just now. None is removed because it
+//! was found: it may be the workspace of another home, or of an agent that is not known here. `flock doctor` names those that
+//! no mark has.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -7,19 +11,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bollard::models::{ContainerCreateBody, HostConfig, VolumeCreateRequest};
-use bollard::query_parameters::{DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder};
+use bollard::query_parameters::{
+    DownloadFromContainerOptionsBuilder, ListContainersOptionsBuilder, ListVolumesOptionsBuilder,
+    UploadToContainerOptionsBuilder,
+};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 
-use crate::home::Home;
+use crate::error::chain;
 use crate::home::beneath::{Owner, Root};
-use crate::home::elsewhere;
-use crate::home::remove_tree;
+use crate::home::elsewhere::{self, Mark};
+use crate::home::{Home, instance, remove_tree};
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::containers::RemoveOnDrop;
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::engines::PlacedEngine;
 use crate::sandbox::spec::{self, IDENTITY_FILES, MountSpec, SandboxUser, WORKSPACE_TARGET};
 use crate::sandbox::workspace_archive::{self as archive, Tally};
 use crate::sandbox::{SandboxError, containers, names, volumes};
@@ -35,7 +41,9 @@ const MAX_IDENTITY: u64 = 1 << 20;
 pub(crate) struct WorkspaceVolume<'a> {
     pub home: &'a Home,
     pub agent: &'a AgentId,
-    pub placed: &'a PlacedEngine,
+    pub engine: &'a Arc<Engine>,
+    /// The engine and the name of the volume.
+    pub mark: &'a Mark,
     /// An image of the engine, for the container that never runs.
     pub image: &'a str,
     pub user: SandboxUser,
@@ -45,103 +53,196 @@ impl WorkspaceVolume<'_> {
     /// Makes the volume ready for a new container: it is made and filled with what the agent's folder on this machine has, if
     /// that was not done before, and gets the present identity files.
     ///
-    /// The folder is kept until the volume was read back and has the same content. From then on a mark is in its place.
+    /// The folder is kept until the volume was read back and has the same content. From then on the mark is in its place.
     ///
     /// # Errors
     ///
-    /// Returns an error if the workspace is on another engine, if its volume is gone, or if it can't be filled.
+    /// Returns an error if the volume is gone, or if it can't be filled.
     pub async fn provide(&self, workspace: &Path, identity: &Path) -> Result<(), SandboxError> {
-        let name = names::workspace_volume(self.home, self.agent);
-        let engine = &self.placed.engine;
-        let is_whole = match elsewhere::engine_of(workspace) {
-            Some(other) if other != self.placed.name => {
-                return Err(self.problem(format!("is on the engine {other}")));
-            }
-            Some(_) => true,
-            None => false,
-        };
-        let is_there = volume_exists(engine, &name).await?;
-        if is_whole && !is_there {
-            return Err(
-                self.problem(format!("is gone: the engine {} has no volume {name}", self.placed.name))
-            );
+        if elsewhere::read(workspace).as_ref() == Some(self.mark) {
+            self.check_is_there().await?;
+        } else {
+            self.fill(workspace).await?;
         }
-        if !is_whole {
-            // One that was not filled to its end.
-            if is_there {
-                volumes::remove(engine, &name).await?;
-            }
-            create_volume(engine, self.home, &name).await?;
-        }
-        let carrier = self.carrier(&name).await?;
-        if !is_whole {
-            let sent = carrier.upload(workspace.to_owned(), self.user).await?;
-            let found = carrier.download(None, None).await?;
-            if sent != found {
-                return Err(self.problem(format!("was not brought to the engine whole: {found} of {sent}")));
-            }
-            tracing::info!(agent = %self.agent, engine = %self.placed.name, %sent, "a workspace was brought to its engine");
-            let (workspace, name) = (workspace.to_owned(), self.placed.name.clone());
-            blocking(&workspace.clone(), move || give_up(&workspace, &name)).await?;
-        }
+        let carrier = self.carrier().await?;
         carrier.identity(identity.to_owned()).await?;
         carrier.end().await
     }
 
-    /// Brings the workspace back to this machine, and puts it in the place of its mark. The volume stays.
+    /// Makes the volume of a workspace that is on this machine.
+    async fn fill(&self, workspace: &Path) -> Result<(), SandboxError> {
+        self.create().await?;
+        if let Err(error) = self.bring(workspace).await {
+            // Nothing has its name yet but this call.
+            if let Err(error) = self.remove().await {
+                tracing::warn!(
+                    volume = self.mark.volume,
+                    error = chain(&error),
+                    "a volume that is not used could not be removed"
+                );
+            }
+            return Err(error);
+        }
+        let (place, mark) = (workspace.to_owned(), self.mark.clone());
+        let marked = move || elsewhere::mark(&place, &mark).map_err(io::Error::other);
+        let old = blocking(workspace, marked).await?;
+        tracing::info!(agent = %self.agent, engine = %self.mark.engine, "a workspace was brought to its engine");
+        if let Some(old) = old {
+            let path = old.clone();
+            if let Err(error) = blocking(workspace, move || clear(&path)).await {
+                tracing::warn!(path = %old.display(), error = chain(&error), "the folder of a workspace that is on its engine now stays");
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the new volume, and makes sure that it has what the folder has at the end.
+    async fn bring(&self, workspace: &Path) -> Result<(), SandboxError> {
+        let carrier = self.carrier().await?;
+        let carried = async {
+            let sent = carrier.upload(workspace.to_owned(), self.user).await?;
+            Ok::<_, SandboxError>((sent, carrier.download(None, None).await?))
+        };
+        let carried = carried.await;
+        // A volume that a container has can't be removed.
+        carrier.end().await?;
+        let (sent, found) = carried?;
+        if sent != found {
+            return Err(self.problem(format!("was not brought to the engine whole: {found} of {sent}")));
+        }
+        let folder = workspace.to_owned();
+        let now = blocking(workspace, move || archive::tally(&open(&folder)?, &IDENTITY_FILES)).await?;
+        // A person may work in it.
+        if now != sent {
+            return Err(self.problem("changed while it was brought to the engine".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Brings the workspace back to this machine, and puts it in the place of its mark. The volume is removed.
     ///
     /// # Errors
     ///
-    /// Returns an error if the volume can't be read, or if the files can't be written. Then nothing has changed.
+    /// Returns an error if the volume can't be read, if a container still has it, or if the files can't be written. Then nothing
+    /// has changed.
     pub async fn bring_back(&self, workspace: &Path, owner: Option<Owner>) -> Result<(), SandboxError> {
-        let name = names::workspace_volume(self.home, self.agent);
-        if !volume_exists(&self.placed.engine, &name).await? {
-            return Err(
-                self.problem(format!("is gone: the engine {} has no volume {name}", self.placed.name))
-            );
-        }
-        let carrier = self.carrier(&name).await?;
+        self.check_is_there().await?;
+        self.check_is_free().await?;
+        let carrier = self.carrier().await?;
         let made = workspace.to_owned();
         let beside = blocking(workspace, move || folder_beside(&made, owner)).await?;
-        let (into, place) = (beside.clone(), workspace.to_owned());
-        let brought = async {
-            let sent = carrier.download(Some(into.clone()), owner).await?;
-            let found = blocking(&place, {
-                let into = into.clone();
-                move || archive::tally(&open(&into)?, &IDENTITY_FILES)
-            })
-            .await?;
-            if sent != found {
-                return Err(self.problem(format!("was not brought back whole: {found} of {sent}")));
-            }
-            let to = place.clone();
-            blocking(&place, move || elsewhere::unmark(&to, &into).map_err(io::Error::other)).await?;
-            Ok(sent)
-        };
-        match brought.await {
-            Ok(tally) => {
-                tracing::info!(agent = %self.agent, engine = %self.placed.name, %tally, "a workspace was brought back");
-                carrier.end().await
-            }
-            Err(error) => {
-                let _ = blocking(workspace, move || clear(&beside)).await;
-                Err(error)
-            }
+        if let Err(error) = self.take_back(&carrier, workspace, &beside, owner).await {
+            let _ = blocking(workspace, move || clear(&beside)).await;
+            return Err(error);
         }
+        tracing::info!(agent = %self.agent, engine = %self.mark.engine, "a workspace was brought back");
+        // The files are here: what is left there is no reason to keep the agent.
+        let removed = async {
+            carrier.end().await?;
+            self.remove().await
+        };
+        if let Err(error) = removed.await {
+            tracing::warn!(
+                volume = self.mark.volume,
+                error = chain(&error),
+                "the volume of a workspace that is here now stays"
+            );
+        }
+        Ok(())
+    }
+
+    async fn take_back(
+        &self,
+        carrier: &Carrier,
+        workspace: &Path,
+        beside: &Path,
+        owner: Option<Owner>,
+    ) -> Result<(), SandboxError> {
+        let sent = carrier.download(Some(beside.to_owned()), owner).await?;
+        let folder = beside.to_owned();
+        let found = blocking(workspace, move || {
+            let root = open(&folder)?;
+            let tally = archive::tally(&root, &IDENTITY_FILES)?;
+            // The volume goes next, so the files have to be on the disk.
+            nix::unistd::syncfs(std::fs::File::open(&folder)?)?;
+            Ok(tally)
+        })
+        .await?;
+        if sent != found {
+            return Err(self.problem(format!("was not brought back whole: {found} of {sent}")));
+        }
+        let (place, folder, mark) = (workspace.to_owned(), beside.to_owned(), self.mark.clone());
+        let unmarked = move || {
+            if elsewhere::read(&place).as_ref() != Some(&mark) {
+                return Err(io::Error::other("its mark has changed"));
+            }
+            elsewhere::unmark(&place, &folder).map_err(io::Error::other)
+        };
+        blocking(workspace, unmarked).await
+    }
+
+    async fn check_is_there(&self) -> Result<(), SandboxError> {
+        let (engine, name) = (self.engine, &self.mark.volume);
+        let client = engine.client()?;
+        let what = format!("look for the volume {name}");
+        let found = engine.find(&what, engine::QUICK, client.inspect_volume(name)).await?;
+        let gone = || self.problem(format!("is gone: the engine {} has no volume {name}", self.mark.engine));
+        found.map(drop).ok_or_else(gone)
+    }
+
+    /// Refuses to take the workspace from a container that may write to it, as that of a gateway that has died.
+    async fn check_is_free(&self) -> Result<(), SandboxError> {
+        let client = self.engine.client()?;
+        let filters = HashMap::from([("volume".to_owned(), vec![self.mark.volume.clone()])]);
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let listed = client.list_containers(Some(options));
+        let found = self.engine.call("list containers", engine::DISPLAY_TIMEOUT, listed).await?;
+        let own = names::carrier(self.home, self.agent);
+        let mut names = found.into_iter().map(|container| {
+            let name = container.names.unwrap_or_default().into_iter().next().unwrap_or_default();
+            name.trim_start_matches('/').to_owned()
+        });
+        match names.find(|name| *name != own) {
+            Some(other) => Err(self.problem(format!("is still used by the container {other}"))),
+            None => Ok(()),
+        }
+    }
+
+    async fn create(&self) -> Result<(), SandboxError> {
+        let (engine, name) = (self.engine, &self.mark.volume);
+        let client = engine.client()?;
+        let mut labels = HashMap::from([
+            (names::LABEL_WORKSPACE.to_owned(), self.agent.to_string()),
+            (names::LABEL_WORKSPACE_HOME.to_owned(), names::owner(self.home)),
+        ]);
+        if let Ok(id) = instance::read(self.home) {
+            labels.insert(names::LABEL_INSTANCE.to_owned(), id);
+        }
+        let request = VolumeCreateRequest {
+            name: Some(name.clone()),
+            labels: Some(labels),
+            ..VolumeCreateRequest::default()
+        };
+        let what = format!("create the volume {name}");
+        engine.call(&what, engine::SLOW, client.create_volume(request)).await.map(drop)
+    }
+
+    async fn remove(&self) -> Result<(), SandboxError> {
+        volumes::remove(self.engine, &self.mark.volume).await
     }
 
     fn problem(&self, what: String) -> SandboxError {
         SandboxError::Workspace { agent: self.agent.clone(), what }
     }
 
-    async fn carrier(&self, volume: &str) -> Result<Carrier, SandboxError> {
-        let engine = &self.placed.engine;
+    async fn carrier(&self) -> Result<Carrier, SandboxError> {
+        let engine = self.engine;
         let name = names::carrier(self.home, self.agent);
         if let Some(left) = containers::find_own(engine, self.home, &name).await? {
             containers::remove(engine, &left.id).await?;
         }
         let owner = names::owner(self.home);
-        let mount = MountSpec::volume(WORKSPACE_TARGET, volume, true).body(&owner);
+        let mount = MountSpec::volume(WORKSPACE_TARGET, self.mark.volume.as_str(), true).body(&owner);
         let body = ContainerCreateBody {
             image: Some(self.image.to_owned()),
             entrypoint: Some(vec!["/nothing".to_owned()]),
@@ -160,35 +261,55 @@ impl WorkspaceVolume<'_> {
     }
 }
 
-/// Removes the volume of an agent's workspace. It is no error if there is none.
-pub(crate) async fn remove(engine: &Engine, home: &Home, agent: &AgentId) -> Result<(), SandboxError> {
-    volumes::remove(engine, &names::workspace_volume(home, agent)).await
-}
-
-/// Returns the agents whose workspaces are in an engine on another machine. Some may have been removed without their files.
-pub(crate) fn agents_in(home: &Home, engine: &EngineName) -> Vec<AgentId> {
-    let entries = fs_err::read_dir(home.workspaces()).into_iter().flatten().flatten();
-    let there = entries.filter(|entry| elsewhere::engine_of(&entry.path()).as_ref() == Some(engine));
-    let mut agents: Vec<AgentId> =
-        there.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    agents.sort();
-    agents
-}
-
-/// Returns the volumes of workspaces in an engine that belong to no agent.
+/// Removes the volume that a workspace is. It is no error if the volume is gone.
 ///
 /// # Errors
 ///
-/// Returns an error if the engine does not answer.
-pub(crate) async fn unclaimed(
-    engine: &Engine,
-    home: &Home,
-    name: &EngineName,
-) -> Result<Vec<String>, SandboxError> {
-    let claimed: Vec<String> =
-        agents_in(home, name).iter().map(|agent| names::workspace_volume(home, agent)).collect();
-    let mut found = volumes::list(engine, home).await?;
-    found.retain(|volume| volume.starts_with(names::WORKSPACE_VOLUMES) && !claimed.contains(volume));
+/// Returns an error if the engine does not answer, or if a container has the volume.
+pub(crate) async fn remove(engine: &Engine, mark: &Mark) -> Result<(), SandboxError> {
+    volumes::remove(engine, &mark.volume).await
+}
+
+/// Returns the agents whose workspaces are in an engine on another machine. Some may have been removed without their files.
+///
+/// # Errors
+///
+/// Returns an error if the marks can't be read. Then any agent may have its workspace there.
+pub(crate) fn agents_in(home: &Home, engine: &EngineName) -> Result<Vec<AgentId>, SandboxError> {
+    let marks = marks(home)?.into_iter().filter(|(_, mark)| mark.engine == *engine);
+    Ok(marks.map(|(agent, _)| agent).collect())
+}
+
+fn marks(home: &Home) -> Result<Vec<(AgentId, Mark)>, SandboxError> {
+    let folder = home.workspaces();
+    elsewhere::marks(&folder).map_err(|source| SandboxError::Host { path: folder, source })
+}
+
+/// Returns the volumes of workspaces that this home has made in an engine, and that no mark has.
+///
+/// # Errors
+///
+/// Returns an error if the engine does not answer, or if the marks can't be read.
+pub(crate) async fn unclaimed(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
+    // A home without an id can't tell its own from those of a home at the same path of another machine.
+    let Ok(id) = instance::read(home) else { return Ok(Vec::new()) };
+    let labels = vec![
+        format!("{}={}", names::LABEL_WORKSPACE_HOME, names::owner(home)),
+        format!("{}={id}", names::LABEL_INSTANCE),
+    ];
+    let client = engine.client()?;
+    let options =
+        ListVolumesOptionsBuilder::default().filters(&HashMap::from([("label".to_owned(), labels)])).build();
+    let listed = client.list_volumes(Some(options));
+    let found = engine.call("list volumes", engine::DISPLAY_TIMEOUT, listed).await?;
+    let mut found: Vec<String> =
+        found.volumes.unwrap_or_default().into_iter().map(|found| found.name).collect();
+    // Read last: a volume is there before its mark.
+    let marks = marks(home)?;
+    found.retain(|name| {
+        name.starts_with(elsewhere::VOLUMES) && marks.iter().all(|(_, mark)| mark.volume != *name)
+    });
+    found.sort();
     Ok(found)
 }
 
@@ -197,27 +318,9 @@ pub(crate) async fn unclaimed(
 /// # Errors
 ///
 /// Returns an error if the folder can't be made.
-pub(crate) fn abandon(home: &Home, agent: &AgentId) -> io::Result<()> {
-    let workspace = home.workspace(agent);
-    let folder = folder_beside(&workspace, None)?;
-    elsewhere::unmark(&workspace, &folder).map_err(io::Error::other)
-}
-
-async fn volume_exists(engine: &Engine, name: &str) -> Result<bool, SandboxError> {
-    let client = engine.client()?;
-    let what = format!("look for the volume {name}");
-    Ok(engine.find(&what, engine::QUICK, client.inspect_volume(name)).await?.is_some())
-}
-
-async fn create_volume(engine: &Engine, home: &Home, name: &str) -> Result<(), SandboxError> {
-    let client = engine.client()?;
-    let request = VolumeCreateRequest {
-        name: Some(name.to_owned()),
-        labels: Some(HashMap::from([(names::LABEL_HOME.to_owned(), names::owner(home))])),
-        ..VolumeCreateRequest::default()
-    };
-    let what = format!("create the volume {name}");
-    engine.call(&what, engine::SLOW, client.create_volume(request)).await.map(drop)
+pub(crate) fn abandon(workspace: &Path) -> io::Result<()> {
+    let folder = folder_beside(workspace, None)?;
+    elsewhere::unmark(workspace, &folder).map_err(io::Error::other)
 }
 
 /// The container through which files go. It is removed at its end, and also if it is dropped before.
@@ -382,14 +485,6 @@ impl Read for Arriving {
     }
 }
 
-/// Replaces the folder on this machine by a mark, and removes it.
-fn give_up(workspace: &Path, engine: &EngineName) -> io::Result<()> {
-    match elsewhere::mark(workspace, engine).map_err(io::Error::other)? {
-        Some(old) => clear(&old),
-        None => Ok(()),
-    }
-}
-
 fn clear(folder: &Path) -> io::Result<()> {
     let Some((above, name)) = folder.parent().zip(folder.file_name()) else { return Ok(()) };
     remove_tree::clear(above, Path::new(name)).map_err(|(stuck, _)| stuck.error)
@@ -416,4 +511,97 @@ async fn blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
     done.map_err(|source| SandboxError::Host { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::sandbox::testing;
+
+    fn home() -> (Home, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        std::fs::create_dir_all(home.workspaces()).unwrap();
+        (home, folder)
+    }
+
+    #[test]
+    fn workspaces_that_are_not_known_are_not_taken_for_none() {
+        let (home, _folder) = home();
+        let (far, farther): (EngineName, EngineName) = ("far".parse().unwrap(), "farther".parse().unwrap());
+        let agents = |engine: &EngineName| agents_in(&home, engine);
+        assert!(agents(&far).unwrap().is_empty());
+        for name in ["ada", "bob"] {
+            let agent = name.parse().unwrap();
+            elsewhere::mark(&home.workspace(&agent), &Mark::new(&far, &agent)).unwrap();
+        }
+        std::fs::create_dir(home.workspace(&"eve".parse().unwrap())).unwrap();
+        let names = || agents(&far).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(), ["ada", "bob"]);
+        assert!(agents(&farther).unwrap().is_empty());
+        // A mark that can't be read may be of any engine.
+        let damaged = home.workspace(&"bob".parse().unwrap());
+        std::fs::write(&damaged, "This workspace is on another machine.\n").unwrap();
+        assert!(agents(&far).is_err() && agents(&farther).is_err());
+        std::fs::remove_file(&damaged).unwrap();
+        assert_eq!(names(), ["ada"]);
+        // So may any agent's if the folder can't be read.
+        std::fs::remove_dir_all(home.workspaces()).unwrap();
+        std::fs::write(home.workspaces(), "").unwrap();
+        assert!(agents(&far).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_workspace_that_could_not_be_brought_stays_and_only_its_own_new_volume_is_removed() {
+        let (home, _folder) = home();
+        let agent: AgentId = "ada".parse().unwrap();
+        let workspace = home.workspace(&agent);
+        std::fs::create_dir(&workspace).unwrap();
+        std::fs::write(workspace.join("work"), "work").unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        // It takes a volume, and can make no container.
+        let (engine, _socket) = testing::engine(move |line: &str| {
+            seen.lock().unwrap().push(line.to_owned());
+            match line {
+                line if line.contains("/volumes/create") => (
+                    201,
+                    r#"{"Name":"x","Driver":"local","Mountpoint":"/x","Labels":{},"Scope":"local","Options":{}}"#,
+                ),
+                line if line.starts_with("DELETE") => (204, ""),
+                _ => (500, r#"{"message":"no space left"}"#),
+            }
+        });
+        let mark = Mark::new(&"far".parse().unwrap(), &agent);
+        let engine = Arc::new(engine);
+        let user = SandboxUser { uid: 1000, gid: 1000 };
+        let place = WorkspaceVolume {
+            home: &home,
+            agent: &agent,
+            engine: &engine,
+            mark: &mark,
+            image: "image",
+            user,
+        };
+        let error = place.provide(&workspace, &home.workspaces()).await.unwrap_err();
+        assert!(chain(&error).contains("no space left"), "{error:?}");
+        assert_eq!(std::fs::read_to_string(workspace.join("work")).unwrap(), "work");
+        assert_eq!(elsewhere::read(&workspace), None);
+        let removed: Vec<String> =
+            asked.lock().unwrap().iter().filter(|line| line.starts_with("DELETE")).cloned().collect();
+        assert_eq!(removed.len(), 1, "{removed:?}");
+        assert!(removed[0].contains(&mark.volume), "{removed:?}");
+        // A workspace whose volume can't be seen is neither filled anew nor given up.
+        std::fs::remove_dir_all(&workspace).unwrap();
+        elsewhere::mark(&workspace, &mark).unwrap();
+        asked.lock().unwrap().clear();
+        place.provide(&workspace, &home.workspaces()).await.unwrap_err();
+        place.bring_back(&workspace, None).await.unwrap_err();
+        assert_eq!(elsewhere::read(&workspace), Some(mark.clone()));
+        let asked = asked.lock().unwrap();
+        assert!(asked.iter().all(|line| line.starts_with("GET")), "{asked:?}");
+    }
 }

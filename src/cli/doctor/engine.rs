@@ -72,7 +72,7 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
 /// Warns of workspaces in an engine on another machine that belong to no agent.
 async fn unclaimed(engine: &Engine, home: &Home, name: &EngineName) -> Vec<Check> {
     const NAME: &str = "engines";
-    match workspace_volume::unclaimed(engine, home, name).await {
+    match workspace_volume::unclaimed(engine, home).await {
         Ok(found) => found
             .into_iter()
             .map(|volume| {

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use super::super::completions::{Shell, script};
 use super::super::{Failure, service, team};
 use crate::config::{self, ConfigError};
+use crate::home::elsewhere::{self, Mark};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, instance, version};
+use crate::id::AgentId;
 use crate::install::versions;
 use crate::openclaw::{self, sandboxes, uninstall};
 use crate::sandbox::engine::Engine;
@@ -41,6 +43,8 @@ pub(crate) struct HomeFacts {
     pub on_openclaw: OpenClawAgents,
     /// Workspaces outside the home.
     pub workspaces: Vec<PathBuf>,
+    /// Workspaces on other machines, each with its place.
+    pub remote_workspaces: Vec<(AgentId, Mark)>,
     /// flock's own program, and the command that removes it.
     pub program: Option<(PathBuf, String)>,
     /// Completion scripts of flock that a person installed.
@@ -159,6 +163,12 @@ pub(crate) async fn gather(home: &Home) -> Result<HomeFacts, Failure> {
         own_updates: own_updates(home),
         on_openclaw,
         workspaces,
+        // Those of a home that joined others belong to the home that has the files.
+        remote_workspaces: match home.files() == home.root() {
+            // As far as they can be read. No volume goes with a mark.
+            true => elsewhere::marks(&home.workspaces()).unwrap_or_default(),
+            false => Vec::new(),
+        },
         program: launch::program().ok().map(|path| (path.clone(), uninstall_command(&path))),
         completions: completions(),
     })

@@ -213,6 +213,15 @@ fn plan_everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) ->
         Leftover::new(&path.display(), "a completion script, which you put there", Some(mend))
     };
     plan.left.extend(facts.workspaces.iter().map(workspace));
+    plan.left.extend(facts.remote_workspaces.iter().map(|(agent, mark)| {
+        let what = format!("the workspace of {agent}");
+        let mend = format!("docker volume rm {}, on the machine of {}", mark.volume, mark.engine);
+        Leftover::new(
+            &what,
+            &format!("a volume of the engine {}, on another machine", mark.engine),
+            Some(mend),
+        )
+    }));
     plan.left.extend(facts.completions.iter().map(completion));
     if let Some((path, mend)) = &facts.program {
         let why = "flock itself, which flock did not install";

@@ -9,7 +9,8 @@ use bollard::models::ContainerStateStatusEnum;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Network;
-use crate::home::{atomic, elsewhere};
+use crate::home::atomic;
+use crate::home::elsewhere::{self, Mark};
 use crate::id::AgentId;
 use crate::sandbox::containers::OwnContainer;
 use crate::sandbox::docker::attach::{AttachedStreams, attach};
@@ -77,9 +78,17 @@ impl DockerSandbox {
             }
             ExistingContainer::Nothing => {}
         }
-        if host.is_remote {
-            let (workspace, identity) = (&plan.agent.workspace, &plan.agent.identity);
-            Box::pin(self.volume(agent, &plan, &host).provide(workspace, identity)).await?;
+        if let Some(volume) = &host.volume {
+            let mark = Mark { engine: plan.engine.name.clone(), volume: volume.clone() };
+            let place = WorkspaceVolume {
+                home: &self.home,
+                agent,
+                engine: &engine,
+                mark: &mark,
+                image: &host.image,
+                user: host.user,
+            };
+            Box::pin(place.provide(&plan.agent.workspace, &plan.agent.identity)).await?;
         }
         let id = match create(&spec, &plan).await {
             // Another process of this home created the container first. Use that one.
@@ -93,16 +102,6 @@ impl DockerSandbox {
             created => created?,
         };
         Box::pin(self.start(agent, &spec, plan, id)).await
-    }
-
-    /// Returns the workspace of an agent whose engine is on another machine.
-    fn volume<'a>(
-        &'a self,
-        agent: &'a AgentId,
-        plan: &'a ContainerPlan,
-        host: &'a HostFacts,
-    ) -> WorkspaceVolume<'a> {
-        WorkspaceVolume { home: &self.home, agent, placed: &plan.engine, image: &host.image, user: host.user }
     }
 
     /// Returns the specification of the container.
@@ -121,33 +120,36 @@ impl DockerSandbox {
         let engine = &plan.engine.engine;
         let is_remote = engine.is_remote();
         let socket = engine.socket().map(PathBuf::from);
-        let engine_socket = socket.clone();
+        let (engine_socket, name) = (socket.clone(), plan.engine.name.clone());
         let prepared = tokio::task::spawn_blocking(move || -> Result<_, SandboxError> {
             let failed = |(path, source)| SandboxError::Host { path, source };
-            let path = match is_remote {
-                true => agent.workspace.clone(),
-                false => {
-                    if let Some(other) = elsewhere::engine_of(&agent.workspace) {
-                        let what = format!("is on the engine {other}");
-                        return Err(SandboxError::Workspace { agent: agent.id.clone(), what });
-                    }
-                    workspace::locate(&agent.workspace).map_err(failed)?
-                }
+            let marked = elsewhere::read(&agent.workspace);
+            if let Some(other) = marked.as_ref().filter(|mark| !is_remote || mark.engine != name) {
+                let what = format!("is on the engine {}", other.engine);
+                return Err(SandboxError::Workspace { agent: agent.id.clone(), what });
+            }
+            let path = match &marked {
+                Some(_) => agent.workspace.clone(),
+                None => workspace::locate(&agent.workspace).map_err(failed)?,
             };
             // Checked before anything is written into the folder.
             spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
             // An MCP server is nobody: it has no files that say who it is.
-            let identity = match (agent.id.is_nobody(), is_remote) {
+            let identity = match (agent.id.is_nobody(), &marked) {
                 (true, _) => Vec::new(),
-                (false, true) => workspace::prepare_identity(&agent.identity).map_err(failed)?,
-                (false, false) => workspace::prepare(&path, &agent.identity).map_err(failed)?,
+                (false, Some(_)) => workspace::prepare_identity(&agent.identity).map_err(failed)?,
+                (false, None) => workspace::prepare(&path, &agent.identity).map_err(failed)?,
+            };
+            let volume = match is_remote {
+                true => Some(marked.unwrap_or_else(|| Mark::new(&name, &agent.id)).volume),
+                false => None,
             };
             let user = workspace::sandbox_user(&agent.identity).map_err(failed)?;
             if !is_remote {
                 let owner = workspace::owner(&agent.identity).map_err(failed)?;
                 workspace::fit(&path, &fittings, owner).map_err(failed)?;
             }
-            Ok((install_helper(&home.helpers())?, path, identity, user))
+            Ok((install_helper(&home.helpers())?, path, identity, user, volume))
         });
         let image = async {
             let found = image::id(engine, &plan.image).await?;
@@ -158,9 +160,8 @@ impl DockerSandbox {
             }
         };
         let (image, prepared) = tokio::join!(image, prepared);
-        let (helper, workspace, identity, user) = prepared.map_err(|error| SandboxError::Host {
-            path: plan.agent.workspace.clone(),
-            source: std::io::Error::other(error),
+        let (helper, workspace, identity, user, volume) = prepared.map_err(|error| {
+            SandboxError::Host { path: plan.agent.workspace.clone(), source: std::io::Error::other(error) }
         })??;
         let cores = match is_remote {
             true => engine.describe().await?.ncpu.and_then(|cores| u64::try_from(cores).ok()).unwrap_or(1),
@@ -177,7 +178,7 @@ impl DockerSandbox {
             mounts: plan.mounts.clone(),
             fittings: plan.fittings.clone(),
             projects: plan.projects.clone(),
-            is_remote,
+            volume,
         })
     }
 

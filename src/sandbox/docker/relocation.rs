@@ -8,7 +8,7 @@ use crate::home::elsewhere;
 use crate::id::AgentId;
 use crate::sandbox::engines::{PlacedEngine, PlannedMove};
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::workspace_volume::{self, WorkspaceVolume};
+use crate::sandbox::workspace_volume::WorkspaceVolume;
 use crate::sandbox::{Relocation, SandboxError, containers, names, workspace};
 
 use super::DockerSandbox;
@@ -72,16 +72,23 @@ impl DockerSandbox {
         let config = (self.config)();
         let Some(found) = config.agent(agent) else { return Err(SandboxError::Unknown(agent.clone())) };
         // Without a mark the workspace is here, because no container was made there or an earlier move was interrupted.
-        if elsewhere::engine_of(&found.workspace).as_ref() == Some(&from.name) {
-            let failed = |(path, source)| SandboxError::Host { path, source };
-            let user = workspace::sandbox_user(&found.identity).map_err(failed)?;
-            let owner = workspace::owner(&found.identity).map_err(failed)?;
-            let image = image::reference(&self.home, &config, Recipe::Sandbox);
-            let image = found.docker.image.clone().unwrap_or(image);
-            let volume = WorkspaceVolume { home: &self.home, agent, placed: from, image: &image, user };
-            Box::pin(volume.bring_back(&found.workspace, owner)).await?;
-        }
-        workspace_volume::remove(&from.engine, &self.home, agent).await
+        let Some(mark) = elsewhere::read(&found.workspace).filter(|mark| mark.engine == from.name) else {
+            return Ok(());
+        };
+        let failed = |(path, source)| SandboxError::Host { path, source };
+        let user = workspace::sandbox_user(&found.identity).map_err(failed)?;
+        let owner = workspace::owner(&found.identity).map_err(failed)?;
+        let image = image::reference(&self.home, &config, Recipe::Sandbox);
+        let image = found.docker.image.clone().unwrap_or(image);
+        let place = WorkspaceVolume {
+            home: &self.home,
+            agent,
+            engine: &from.engine,
+            mark: &mark,
+            image: &image,
+            user,
+        };
+        Box::pin(place.bring_back(&found.workspace, owner)).await
     }
 
     /// Kills the container of an agent on an engine that was removed from the configuration, if that engine still answers.

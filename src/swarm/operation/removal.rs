@@ -76,9 +76,9 @@ impl Removal<'_> {
     /// out of reach.
     async fn remove_volume(&self) -> Result<(), OperationError> {
         let agent = &self.pending.agent;
-        let engine = elsewhere::engine_of(self.workspace).and_then(|name| self.swarm.engines().find(&name));
-        let Some(found) = engine else { return Ok(()) };
-        let removed = workspace_volume::remove(&found.engine, self.home(), agent).await;
+        let Some(mark) = elsewhere::read(self.workspace) else { return Ok(()) };
+        let Some(found) = self.swarm.engines().find(&mark.engine) else { return Ok(()) };
+        let removed = workspace_volume::remove(&found.engine, &mark).await;
         removed.map_err(|source| OperationError::Workspace { agent: agent.clone(), source: Box::new(source) })
     }
 

@@ -1,69 +1,223 @@
-//! An engine that is reached by `ssh`: it is refused by what is wrong with the way to it, and an agent's workspace goes there
-//! and comes back whole.
+//! An engine that is reached by `ssh`: it is refused by what is wrong with the way to it, an agent's workspace goes there and
+//! comes back whole, and nothing but its own removal deletes it.
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::support::docker::docker as docker_command;
 use crate::support::extra_engine::ExtraEngine;
-use crate::support::home::TempHome;
+use crate::support::home::{Run, TempHome};
 use crate::support::ssh_server::SshServer;
 use crate::support::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// A home with an engine behind a server of `ssh`.
+struct Far {
+    // Dropped in this order: the engine takes its containers along.
+    home: TempHome,
+    server: SshServer,
+    extra: ExtraEngine,
+    path: String,
+}
+
+impl Far {
+    fn new() -> Option<Self> {
+        let home = TempHome::init_in_docker()?;
+        let server = SshServer::start()?;
+        let extra = ExtraEngine::plain()?;
+        let path = server.path();
+        Some(Self { home, server, extra, path })
+    }
+
+    fn flock(&self, args: &[&str]) -> Run {
+        self.home.flock_with_env(args, &[("PATH", self.path.as_str())])
+    }
+
+    fn add(&self, address: &str) -> Run {
+        self.flock(&["engine", "add", "far", address, "--labels", "gpu"])
+    }
+
+    fn address(&self) -> String {
+        self.server.address(&self.extra.socket())
+    }
+
+    /// Runs a command of Docker on the engine.
+    fn docker(&self, args: &[&str]) -> String {
+        let host = self.extra.host();
+        docker_command(&[&["-H", host.as_str()][..], args].concat())
+    }
+
+    /// Runs a text of the shell in an agent's sandbox, past flock.
+    fn shell(&self, agent: &str, text: &str) -> String {
+        self.docker(&["exec", &self.home.container(agent), "sh", "-c", text])
+    }
+
+    fn workspace(&self, agent: &str) -> PathBuf {
+        self.home.file(format!("workspaces/{agent}"))
+    }
+
+    /// The volume that an agent's workspace is, by its mark.
+    fn volume(&self, agent: &str) -> String {
+        let mark = std::fs::read_to_string(self.workspace(agent)).unwrap();
+        mark.lines().find_map(|line| line.strip_prefix("volume: ")).unwrap().to_owned()
+    }
+
+    /// All volumes of the engine that are workspaces.
+    fn volumes(&self) -> Vec<String> {
+        let found = self.docker(&["volume", "ls", "-q", "--filter", "label=flock.workspace"]);
+        found.lines().map(str::to_owned).collect()
+    }
+
+    fn has_nothing_else(&self) {
+        for kind in [&["ps", "-aq"][..], &["volume", "ls", "-q"]] {
+            let label = format!("label=flock.home={}", self.home.path().display());
+            assert_eq!(
+                self.docker(&[kind, &["--filter", &label]].concat()),
+                "",
+                "nothing of this home is left in it"
+            );
+        }
+    }
+}
+
 #[test]
 fn an_agent_works_on_an_engine_behind_ssh_and_comes_back_with_its_workspace() {
-    let Some(home) = TempHome::init_in_docker() else { return };
-    let Some(server) = SshServer::start() else { return };
-    let Some(extra) = ExtraEngine::plain() else { return };
-    let path = server.path();
-    let env = [("PATH", path.as_str())];
-    let address = server.address(&extra.socket());
-    let add = |address: &str| home.flock_with_env(["engine", "add", "far", address, "--labels", "gpu"], &env);
+    let Some(far) = Far::new() else { return };
+    let address = far.address();
 
     // What is wrong with the way is told, with what mends it.
-    let run = add(&address).fails(6);
+    let run = far.add(&address).fails(6);
     assert!(run.stderr.contains("Host key verification failed") && run.stderr.contains("ssh -p "), "{run:?}");
-    server.trust();
-    server.let_in(false);
-    let run = add(&address).fails(6);
+    far.server.trust();
+    far.server.let_in(false);
+    let run = far.add(&address).fails(6);
     assert!(run.stderr.contains("Permission denied") && run.stderr.contains("ssh-copy-id -p "), "{run:?}");
-    server.let_in(true);
-    let run = add(&server.address(&home.file("nothing.sock"))).fails(6);
+    far.server.let_in(true);
+    let run = far.add(&far.server.address(&far.home.file("nothing.sock"))).fails(6);
     assert!(run.stderr.contains("no engine answers at"), "{run:?}");
 
-    add(&address).ok();
-    home.flock_with_env(["add", "painter", "--labels", "gpu"], &env).ok();
-    let there = extra.host();
-    let container = home.container("painter");
-    let running = docker_command(&["-H", &there, "ps", "--format", "{{.Names}}"]);
-    assert_eq!(running, container, "its sandbox is there");
-    let workspace = home.file("workspaces/painter");
+    far.add(&address).ok();
+    assert_eq!(far.volumes(), [""; 0], "the trial's volume is gone");
+    far.flock(&["add", "painter", "--labels", "gpu"]).ok();
+    let container = far.home.container("painter");
+    assert_eq!(far.docker(&["ps", "--format", "{{.Names}}"]), container, "its sandbox is there");
+    let workspace = far.workspace("painter");
     assert!(workspace.is_file(), "a mark is in the place of the folder");
-    docker_command(&[
-        "-H",
-        &there,
-        "exec",
-        &container,
-        "sh",
-        "-c",
-        "mkdir /workspace/d; echo x > /workspace/d/made",
-    ]);
-    let run = home.flock_with_env(["engine", "remove", "far", "--force"], &env).fails(5);
+    let volume = far.volume("painter");
+    assert_eq!(far.volumes(), [volume.clone()]);
+    far.shell("painter", "mkdir /workspace/d; echo x > /workspace/d/made");
+    let run = far.flock(&["engine", "remove", "far", "--force"]).fails(5);
     assert!(run.stderr.contains("painter"), "{run:?}");
 
-    // And back.
+    // A gateway uses it as any other: the tools write there, checkpoints are made of it, and its files are not set back there.
+    far.flock(&["start"]).ok();
+    let run = far.flock(&["chat", "painter", "please write fizzbuzz"]).ok();
+    assert!(run.stdout.contains("exit code 0"), "{run:?}");
+    assert_ne!(far.shell("painter", "ls /workspace/fizzbuzz* | head -n 1"), "");
+    let run = far.flock(&["checkpoints", "painter", "--json"]).ok();
+    assert!(run.stdout.contains("fizzbuzz"), "{run:?}");
+    let run = far.flock(&["rewind", "painter", "--yes"]);
+    assert!(run.code != 0 && run.stderr.contains("flock engine drain far"), "{run:?}");
+
+    // And back, which waits while something else has the files.
     let labels = "plugins.entries.flock.config.gatewayAgents[painter].labels";
-    home.flock_with_env(["config", "unset", labels], &env).ok();
+    far.flock(&["config", "unset", labels]).ok();
+    let mount = format!("{volume}:/w");
+    let image = far.docker(&["inspect", "--format", "{{.Image}}", &container]);
+    far.docker(&["create", "--name", "stranger", "-v", &mount, "--entrypoint", "/nothing", &image]);
+    far.flock(&["engine", "drain", "far"]).ok();
+    wait_until("the workspace waits", LIMIT, || {
+        let run = far.flock(&["engine", "list", "--json"]);
+        run.stdout.contains("is still used by the container stranger").then_some(()).ok_or(run.stdout)
+    });
+    assert!(workspace.is_file());
+    assert_eq!(far.volumes(), [volume]);
+    far.docker(&["rm", "stranger"]);
     wait_until("the workspace comes back", LIMIT, || {
-        let run = home.flock_with_env(["engine", "drain", "far"], &env);
-        workspace.join("d/made").is_file().then_some(()).ok_or(run.stderr)
+        workspace
+            .join("d/made")
+            .is_file()
+            .then_some(())
+            .ok_or_else(|| far.flock(&["engine", "list", "--json"]).stdout)
     });
     assert_eq!(std::fs::read_to_string(workspace.join("d/made")).unwrap(), "x\n");
-    home.flock_with_env(["engine", "remove", "far"], &env).ok();
-    for kind in [&["ps", "-aq"][..], &["volume", "ls", "-q"]] {
-        let label = format!("label=flock.home={}", home.path().display());
-        let found = docker_command(&[&["-H", &there], kind, &["--filter", &label]].concat());
-        assert_eq!(found, "", "nothing of this home is left in it");
+    assert_eq!(far.volumes(), [""; 0], "the volume went when the files were here");
+    wait_until("the engine can be removed", LIMIT, || {
+        let run = far.flock(&["engine", "remove", "far"]);
+        (run.code == 0).then_some(()).ok_or(run.stderr)
+    });
+    far.has_nothing_else();
+    far.flock(&["rewind", "painter", "--yes"]).ok();
+    far.flock(&["stop"]).ok();
+}
+
+#[test]
+fn a_workspace_on_another_machine_goes_only_with_its_own_agent() {
+    let Some(mut far) = Far::new() else { return };
+    far.server.trust();
+    let address = far.address();
+
+    // A home of another machine at the same path was there first.
+    let own = format!("flock.home={}", far.home.path().display());
+    let claim = far.home.container("x").replace("flock-sbx-x", "flock-home");
+    far.docker(&["volume", "create", "--label", &own, "--label", "flock.instance=other", &claim]);
+    let run = far.add(&address);
+    assert!(run.code != 0 && run.stderr.contains("need different paths"), "{run:?}");
+    assert_eq!(far.docker(&["volume", "ls", "-q"]), claim, "nothing of it is touched");
+    far.docker(&["volume", "rm", &claim]);
+
+    far.add(&address).ok();
+    for agent in ["ada", "bob"] {
+        far.flock(&["add", agent, "--labels", "gpu"]).ok();
+        far.shell(agent, &format!("echo {agent} > /workspace/mine"));
     }
+    let (ada, bob) = (far.volume("ada"), far.volume("bob"));
+    // One that no mark has: of a home elsewhere, of another gateway, or of an agent that is not known.
+    let (stranger, path) =
+        ("flock-ws-ada-feedfeedfeedfeed".to_owned(), far.home.path().display().to_string());
+    let label = format!("flock.workspace.home={path}");
+    far.docker(&["volume", "create", "--label", "flock.workspace=ada", "--label", &label, &stranger]);
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    let all = sorted(vec![ada.clone(), bob.clone(), stranger.clone()]);
+    let doctor = far.flock(&["doctor", "--json"]).json();
+    let said: Vec<&Value> = doctor["checks"].as_array().unwrap().iter().collect();
+    let names = |volume: &String| said.iter().any(|check| check.to_string().contains(volume));
+    assert!(
+        !names(&ada) && !names(&stranger),
+        "what may be another home's is not offered for removal: {doctor:#}"
+    );
+
+    // Without --purge the files stay, and the agent finds them again.
+    far.flock(&["remove", "ada", "--yes"]).ok();
+    assert_eq!(sorted(far.volumes()), all);
+    let run = far.flock(&["engine", "remove", "far"]).fails(5);
+    assert!(run.stderr.contains("ada"), "{run:?}");
+    far.flock(&["add", "ada"]).ok();
+    assert_eq!(far.shell("ada", "cat /workspace/mine"), "ada");
+
+    // An engine that is gone keeps the mark, and the removal is finished when it is back.
+    far.extra.kill();
+    far.flock(&["remove", "bob", "--purge", "--yes"]).fails(6);
+    assert!(far.workspace("bob").is_file(), "the mark stays as long as the volume may be there");
+    far.extra.revive();
+    far.flock(&["remove", "bob", "--purge", "--yes"]).ok();
+    assert!(!far.workspace("bob").exists());
+    assert_eq!(sorted(far.volumes()), sorted(vec![ada.clone(), stranger.clone()]));
+
+    // A mark that can't be read may be that of any volume.
+    std::fs::write(far.workspace("bob"), "This workspace is on another machine.\n").unwrap();
+    far.flock(&["remove", "ada", "--purge", "--yes"]).ok();
+    assert_eq!(far.volumes(), [stranger.clone()]);
+    let run = far.flock(&["engine", "remove", "far", "--force"]).fails(1);
+    assert!(run.stderr.contains("bob"), "{run:?}");
+    std::fs::remove_file(far.workspace("bob")).unwrap();
+    far.flock(&["engine", "remove", "far"]).ok();
+    assert_eq!(far.volumes(), [stranger], "the home takes nothing with it but its own");
+    far.has_nothing_else();
 }
