@@ -14,7 +14,7 @@ use futures_util::future;
 
 use crate::home::Home;
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::{SandboxError, names};
+use crate::sandbox::{SandboxError, engine_claim, names};
 
 /// A container of a home, as the engine lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,7 @@ impl Container {
 
 /// Returns all containers of a home, sorted by name, with a single call to the engine.
 pub(crate) async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
+    engine_claim::check(engine, home).await?;
     let client = engine.client()?;
     let options = ListContainersOptionsBuilder::default().all(true).filters(&names::owned(home)).build();
     let found = engine
@@ -93,6 +94,7 @@ pub(crate) async fn find_own(
     home: &Home,
     name: &str,
 ) -> Result<Option<OwnContainer>, SandboxError> {
+    engine_claim::check(engine, home).await?;
     let Some(found) = inspect(engine, name).await? else { return Ok(None) };
     let mut labels = found.config.and_then(|config| config.labels).unwrap_or_default();
     if labels.get(names::LABEL_HOME) != Some(&names::owner(home)) {

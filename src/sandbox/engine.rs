@@ -10,12 +10,13 @@ use std::time::Duration;
 use bollard::Docker;
 use bollard::errors::Error as EngineError;
 use bollard::models::SystemInfo;
+use tokio::sync::OnceCell;
 
 use crate::env;
 use crate::home::Home;
 use crate::id::EngineName;
-use crate::sandbox::SandboxError;
 use crate::sandbox::engine_route::{self, Route, RouteError};
+use crate::sandbox::{SandboxError, error};
 
 /// Timeout of a request that is cheap for the engine, while fifty containers may be starting at the same time. A
 /// timeout is needed because a stopped or frozen engine can accept a connection and then never answer.
@@ -44,6 +45,8 @@ pub struct Engine {
     endpoint: String,
     /// The way to it, if it is on another machine.
     route: Option<Arc<Route>>,
+    /// Set once this home may use it.
+    claim: Arc<OnceCell<()>>,
     client: OnceLock<Docker>,
 }
 
@@ -73,7 +76,13 @@ impl Engine {
     /// Returns the engine at `endpoint`, for example `unix:///var/run/docker.sock`.
     #[must_use]
     pub fn at(endpoint: impl Into<String>) -> Self {
-        Self { name: None, endpoint: endpoint.into(), route: None, client: OnceLock::new() }
+        Self {
+            name: None,
+            endpoint: endpoint.into(),
+            route: None,
+            claim: Arc::default(),
+            client: OnceLock::new(),
+        }
     }
 
     /// Returns the engine that the configuration of `home` has at `endpoint` under this name. Its errors tell the name. It
@@ -82,13 +91,23 @@ impl Engine {
     pub fn named(home: &Home, name: EngineName, endpoint: impl Into<String>) -> Self {
         let endpoint = endpoint.into();
         let route = Route::to(home, &name, &endpoint).map(Arc::new);
-        Self { name: Some(name), endpoint, route, client: OnceLock::new() }
+        Self { name: Some(name), route, ..Self::at(endpoint) }
     }
 
     /// Returns `true` if the engine is on another machine.
     #[must_use]
     pub const fn is_remote(&self) -> bool {
         self.route.is_some()
+    }
+
+    /// Returns what `engine_claim` has found out.
+    pub(super) fn claim(&self) -> &OnceCell<()> {
+        &self.claim
+    }
+
+    /// Returns the words for it in a message.
+    pub(super) fn title(&self) -> String {
+        error::title(self.name.as_ref(), &self.endpoint)
     }
 
     /// Returns the engine's address.

@@ -73,6 +73,18 @@ pub enum SandboxError {
     /// A container has the expected name but was not made by this home. It is left alone.
     #[error("the container {name} is not of this home")]
     Foreign { name: String },
+    /// The home of another machine at the same path uses the engine.
+    #[error(
+        "the {engine} is used by the home {home} of another machine: homes that share an engine need different paths"
+    )]
+    Claimed {
+        /// The words for the engine, as in `engine far at ssh://far`.
+        engine: String,
+        /// The path of both homes.
+        home: String,
+        /// The volume by which the other one is known.
+        volume: String,
+    },
     /// The agent has no background job of this number.
     #[error("there is no job {0}")]
     NoJob(u32),
@@ -151,6 +163,11 @@ impl Explain for SandboxError {
             Self::Foreign { name } => {
                 return Some(format!("docker rm -f {name}"));
             }
+            Self::Claimed { volume, .. } => {
+                return Some(format!(
+                    "docker volume rm {volume}, on that engine, if the other home is no more"
+                ));
+            }
             Self::Frozen(agent) => return Some(format!("flock thaw {agent}")),
             Self::Unknown(_) => "flock list",
             Self::Refused { granted: true, .. } => "flock approvals list --all",
@@ -173,7 +190,7 @@ impl SandboxError {
 }
 
 /// Returns the words for an engine in a message.
-fn title(engine: Option<&EngineName>, endpoint: &str) -> String {
+pub(super) fn title(engine: Option<&EngineName>, endpoint: &str) -> String {
     match engine {
         Some(name) => format!("engine {name} at {endpoint}"),
         None => format!("Docker engine at {endpoint}"),

@@ -9,6 +9,7 @@ pub mod docker;
 pub mod egress;
 pub mod engine;
 pub(crate) mod engine_check;
+mod engine_claim;
 pub(crate) mod engine_route;
 pub mod engines;
 mod error;
@@ -33,8 +34,8 @@ pub(crate) mod testing;
 pub(crate) mod usage;
 pub mod volumes;
 pub mod workspace;
-pub mod workspace_files;
 mod workspace_archive;
+pub mod workspace_files;
 pub(crate) mod workspace_volume;
 
 use std::sync::Arc;

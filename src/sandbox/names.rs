@@ -43,6 +43,12 @@ pub fn sandbox(home: &Home, agent: &AgentId) -> String {
     }
 }
 
+/// Returns the name of the volume by which the home of another machine at the same path is known in an engine.
+#[must_use]
+pub(crate) fn claim(home: &Home) -> String {
+    format!("flock-home{}", home.suffix())
+}
+
 /// Returns the name of the container by which files are brought into a workspace on another machine and out of it. It never runs.
 #[must_use]
 pub(crate) fn carrier(home: &Home, agent: &AgentId) -> String {

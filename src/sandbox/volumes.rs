@@ -6,10 +6,11 @@ use bollard::query_parameters::{
 
 use crate::home::Home;
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::{SandboxError, names};
+use crate::sandbox::{SandboxError, engine_claim, names};
 
 /// Returns the names of this home's volumes, sorted.
 pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
+    engine_claim::check(engine, home).await?;
     let client = engine.client()?;
     let options = ListVolumesOptionsBuilder::default().filters(&names::owned(home)).build();
     let found =
