@@ -1,6 +1,7 @@
 //! Tests of the plan of an uninstall.
 
 use super::*;
+use crate::home::elsewhere::Mark;
 
 const HOME: &str = "/home/ann/.flock";
 
@@ -74,6 +75,20 @@ fn user_data_is_kept_unless_purged() {
     let data = "files workspaces agents secrets config.json version data";
     assert_eq!(step_words(&plan), [service, "stop", "engine", "files logs run", "empty", data, "home"]);
     assert!(plan.kept.is_empty());
+}
+
+#[test]
+fn workspaces_on_other_machines_are_left_and_named() {
+    let mark = Mark { engine: "far".parse().unwrap(), volume: "flock-ws-ada-0123".to_owned() };
+    let facts = HomeFacts { remote_workspaces: vec![("ada".parse().unwrap(), mark)], ..used_home() };
+    for request in [ALL, PURGE] {
+        let plan = plan_of(&facts, request);
+        assert_eq!(left(&plan), ["the workspace of ada"]);
+        assert_eq!(
+            plan.left[0].mend.as_deref(),
+            Some("docker volume rm flock-ws-ada-0123, on the machine of far")
+        );
+    }
 }
 
 #[test]
