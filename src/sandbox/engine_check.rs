@@ -216,9 +216,9 @@ async fn image(home: &Home, config: &Config, engine: &Engine) -> EngineCheck {
 }
 
 /// Removes the volume of a trial on another machine.
-async fn forget_volume(engine: &Engine, workspace: &std::path::Path, settings: &EngineSettings) {
+async fn forget_volume(home: &Home, engine: &Engine, workspace: &std::path::Path, settings: &EngineSettings) {
     let Some(mark) = elsewhere::read(workspace) else { return };
-    if let Err(error) = workspace_volume::remove(engine, &mark).await {
+    if let Err(error) = workspace_volume::remove(engine, home, &mark).await {
         tracing::warn!(engine = %settings.name, error = chain(&error), "the trial's volume may still exist");
     }
 }
@@ -231,7 +231,7 @@ async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: 
     let workspace = agent.workspace.clone();
     let mark = crate::id::hex(&rand::random::<[u8; 16]>());
     // One that was interrupted may have left something.
-    forget_volume(engine, &workspace, settings).await;
+    forget_volume(home, engine, &workspace, settings).await;
     let _ = remove_tree::clear(&home.engine_trials(), std::path::Path::new(settings.name.as_str()));
     if let Err(source) = fs_err::create_dir_all(&agent.workspace)
         .and_then(|()| fs_err::write(agent.workspace.join(MARK_FILE), &mark))
@@ -279,7 +279,7 @@ async fn walls(home: &Home, config: &Config, settings: &EngineSettings, engine: 
     if let Err(error) = sandbox.remove(&id).await {
         tracing::warn!(engine = %settings.name, error = chain(&error), "the trial's container may still exist");
     }
-    forget_volume(engine, &workspace, settings).await;
+    forget_volume(home, engine, &workspace, settings).await;
     if let Err((stuck, _)) =
         remove_tree::clear(&home.engine_trials(), std::path::Path::new(settings.name.as_str()))
     {

@@ -25,7 +25,9 @@ pub(crate) async fn check(engine: &Engine, home: &Home) -> Result<(), SandboxErr
 
 async fn claim(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
     let path = home.instance();
-    let id = instance::read(home)
+    // The gateway may never have run.
+    let id = instance::settle(home)
+        .and_then(|_| instance::read(home))
         .map_err(|error| SandboxError::Host { path, source: std::io::Error::other(error) })?;
     let labels = HashMap::from([
         (names::LABEL_HOME.to_owned(), names::owner(home)),

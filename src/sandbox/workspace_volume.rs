@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use crate::error::chain;
 use crate::home::beneath::{Owner, Root};
 use crate::home::elsewhere::{self, Mark};
-use crate::home::{Home, instance, remove_tree};
+use crate::home::{Home, atomic, instance, remove_tree};
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::containers::RemoveOnDrop;
 use crate::sandbox::engine::{self, Engine};
@@ -34,6 +34,8 @@ use crate::sandbox::{SandboxError, containers, names, volumes};
 const TOP: &str = "workspace";
 /// Number of pieces of an archive that wait to be sent or written.
 const PIECES: usize = 16;
+/// Limit on the id of shared files, in bytes.
+const MAX_ID: u64 = 256;
 /// Limit on one identity file, in bytes.
 const MAX_IDENTITY: u64 = 1 << 20;
 
@@ -74,7 +76,7 @@ impl WorkspaceVolume<'_> {
         self.create().await?;
         if let Err(error) = self.bring(workspace).await {
             // Nothing has its name yet but this call.
-            if let Err(error) = self.remove().await {
+            if let Err(error) = volumes::remove(self.engine, &self.mark.volume).await {
                 tracing::warn!(
                     volume = self.mark.volume,
                     error = chain(&error),
@@ -139,14 +141,19 @@ impl WorkspaceVolume<'_> {
         // The files are here: what is left there is no reason to keep the agent.
         let removed = async {
             carrier.end().await?;
-            self.remove().await
+            remove(self.engine, self.home, self.mark).await
         };
-        if let Err(error) = removed.await {
-            tracing::warn!(
-                volume = self.mark.volume,
-                error = chain(&error),
-                "the volume of a workspace that is here now stays"
-            );
+        let volume = &self.mark.volume;
+        match removed.await {
+            Ok(Removed::Gone) => {}
+            Ok(Removed::Foreign) => tracing::warn!(volume, "{FOREIGN}"),
+            Err(error) => {
+                tracing::warn!(
+                    volume,
+                    error = chain(&error),
+                    "the volume of a workspace that is here now stays"
+                );
+            }
         }
         Ok(())
     }
@@ -215,9 +222,7 @@ impl WorkspaceVolume<'_> {
             (names::LABEL_WORKSPACE.to_owned(), self.agent.to_string()),
             (names::LABEL_WORKSPACE_HOME.to_owned(), names::owner(self.home)),
         ]);
-        if let Ok(id) = instance::read(self.home) {
-            labels.insert(names::LABEL_INSTANCE.to_owned(), id);
-        }
+        labels.extend(ids(self.home).into_iter().next().map(|id| (names::LABEL_INSTANCE.to_owned(), id)));
         let request = VolumeCreateRequest {
             name: Some(name.clone()),
             labels: Some(labels),
@@ -225,10 +230,6 @@ impl WorkspaceVolume<'_> {
         };
         let what = format!("create the volume {name}");
         engine.call(&what, engine::SLOW, client.create_volume(request)).await.map(drop)
-    }
-
-    async fn remove(&self) -> Result<(), SandboxError> {
-        volumes::remove(self.engine, &self.mark.volume).await
     }
 
     fn problem(&self, what: String) -> SandboxError {
@@ -261,13 +262,43 @@ impl WorkspaceVolume<'_> {
     }
 }
 
-/// Removes the volume that a workspace is. It is no error if the volume is gone.
+/// The result of [`remove`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removed {
+    /// The volume does not exist any more.
+    Gone,
+    /// Another home has made the volume, of which this one is a copy. It stays.
+    Foreign,
+}
+
+/// The reason why a volume stays.
+pub(crate) const FOREIGN: &str =
+    "the volume of a workspace stays, because the home that made it may still use it";
+
+/// Removes the volume that a workspace is, if this home has made it or a gateway that has the same files. It is no error if
+/// the volume is gone.
 ///
 /// # Errors
 ///
 /// Returns an error if the engine does not answer, or if a container has the volume.
-pub(crate) async fn remove(engine: &Engine, mark: &Mark) -> Result<(), SandboxError> {
-    volumes::remove(engine, &mark.volume).await
+pub(crate) async fn remove(engine: &Engine, home: &Home, mark: &Mark) -> Result<Removed, SandboxError> {
+    let (client, name) = (engine.client()?, &mark.volume);
+    let what = format!("look for the volume {name}");
+    let found = engine.find(&what, engine::QUICK, client.inspect_volume(name)).await?;
+    let Some(found) = found else { return Ok(Removed::Gone) };
+    // A copy of a home has the marks of the original.
+    let is_own = found.labels.get(names::LABEL_INSTANCE).is_some_and(|id| ids(home).contains(id));
+    if !is_own {
+        return Ok(Removed::Foreign);
+    }
+    volumes::remove(engine, name).await.map(|()| Removed::Gone)
+}
+
+/// Returns the ids by which a home knows its volumes: that of the files that it shares with other gateways, and its own.
+fn ids(home: &Home) -> Vec<String> {
+    let shared = atomic::read(&home.files_mark(), MAX_ID).ok().flatten();
+    let shared = shared.and_then(|id| Some(std::str::from_utf8(id.trim_ascii()).ok()?.to_owned()));
+    shared.filter(|id| !id.is_empty()).into_iter().chain(instance::read(home).ok()).collect()
 }
 
 /// Returns the agents whose workspaces are in an engine on another machine. Some may have been removed without their files.
@@ -291,19 +322,16 @@ fn marks(home: &Home) -> Result<Vec<(AgentId, Mark)>, SandboxError> {
 ///
 /// Returns an error if the engine does not answer, or if the marks can't be read.
 pub(crate) async fn unclaimed(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
-    // A home without an id can't tell its own from those of a home at the same path of another machine.
-    let Ok(id) = instance::read(home) else { return Ok(Vec::new()) };
-    let labels = vec![
-        format!("{}={}", names::LABEL_WORKSPACE_HOME, names::owner(home)),
-        format!("{}={id}", names::LABEL_INSTANCE),
-    ];
     let client = engine.client()?;
-    let options =
-        ListVolumesOptionsBuilder::default().filters(&HashMap::from([("label".to_owned(), labels)])).build();
-    let listed = client.list_volumes(Some(options));
-    let found = engine.call("list volumes", engine::DISPLAY_TIMEOUT, listed).await?;
-    let mut found: Vec<String> =
-        found.volumes.unwrap_or_default().into_iter().map(|found| found.name).collect();
+    let mut found: Vec<String> = Vec::new();
+    for id in ids(home) {
+        let labels = vec![names::LABEL_WORKSPACE.to_owned(), format!("{}={id}", names::LABEL_INSTANCE)];
+        let filters = HashMap::from([("label".to_owned(), labels)]);
+        let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
+        let listed = client.list_volumes(Some(options));
+        let listed = engine.call("list volumes", engine::DISPLAY_TIMEOUT, listed).await?;
+        found.extend(listed.volumes.unwrap_or_default().into_iter().map(|found| found.name));
+    }
     // Read last: a volume is there before its mark.
     let marks = marks(home)?;
     found.retain(|name| {

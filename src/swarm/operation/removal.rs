@@ -9,7 +9,7 @@ use crate::home::pending::{self, PendingOperation};
 use crate::home::{Home, elsewhere};
 use crate::openclaw::{identity, state};
 use crate::project;
-use crate::sandbox::workspace_volume;
+use crate::sandbox::workspace_volume::{self, FOREIGN, Removed};
 use crate::store::{AuditEntry, Level};
 use crate::swarm::Swarm;
 
@@ -35,7 +35,7 @@ impl Removal<'_> {
         self.swarm.forget_agent(&self.pending.agent).await?;
         identity::remove_role(self.home(), &self.pending.agent)?;
         if self.purge {
-            self.purge().await?;
+            warnings.extend(self.purge().await?);
         }
         Ok(warnings)
     }
@@ -73,21 +73,26 @@ impl Removal<'_> {
     }
 
     /// Removes the workspace of an agent whose engine is on another machine. One in an engine that the home has given up is
-    /// out of reach.
-    async fn remove_volume(&self) -> Result<(), OperationError> {
+    /// out of reach. Returns a warning if the volume stays.
+    async fn remove_volume(&self) -> Result<Option<String>, OperationError> {
         let agent = &self.pending.agent;
-        let Some(mark) = elsewhere::read(self.workspace) else { return Ok(()) };
-        let Some(found) = self.swarm.engines().find(&mark.engine) else { return Ok(()) };
-        let removed = workspace_volume::remove(&found.engine, &mark).await;
-        removed.map_err(|source| OperationError::Workspace { agent: agent.clone(), source: Box::new(source) })
+        let Some(mark) = elsewhere::read(self.workspace) else { return Ok(None) };
+        let Some(found) = self.swarm.engines().find(&mark.engine) else { return Ok(None) };
+        match workspace_volume::remove(&found.engine, self.home(), &mark).await {
+            Ok(Removed::Gone) => Ok(None),
+            Ok(Removed::Foreign) => {
+                Ok(Some(format!("{FOREIGN}: {} on the engine {}", mark.volume, mark.engine)))
+            }
+            Err(source) => Err(OperationError::Workspace { agent: agent.clone(), source: Box::new(source) }),
+        }
     }
 
     /// Deletes the agent's data. Rows go before files: a row without its file would begin the transcript of the next
     /// agent with this id, but a file without its row belongs to nobody.
-    async fn purge(&self) -> Result<(), OperationError> {
+    async fn purge(&self) -> Result<Option<String>, OperationError> {
         let agent = &self.pending.agent;
         // Before its mark goes, which is all that tells where it is.
-        self.remove_volume().await?;
+        let warning = self.remove_volume().await?;
         self.swarm.store().agents().delete(agent.clone()).await?;
         for folder in own_folders(self.home(), agent, self.workspace) {
             delete(&folder)?;
@@ -97,12 +102,13 @@ impl Removal<'_> {
         forgotten.map_err(|reason| OperationError::Packages { agent: agent.clone(), reason })?;
         let conversations = state::of_agent(self.home(), agent);
         if conversations.is_empty() {
-            return Ok(());
+            return Ok(warning);
         }
         // A running OpenClaw that still has the agent would write them again.
         if !self.services.openclaw_drops(agent).await {
             return Err(OperationError::OpenClaw(agent.clone()));
         }
-        conversations.iter().try_for_each(|folder| delete(folder))
+        conversations.iter().try_for_each(|folder| delete(folder))?;
+        Ok(warning)
     }
 }

@@ -212,6 +212,15 @@ fn a_workspace_on_another_machine_goes_only_with_its_own_agent() {
     });
     assert_eq!(sorted(far.volumes()), sorted(vec![ada.clone(), stranger.clone()]));
 
+    // A copy of a home has marks of volumes that the original may still use.
+    let mark = format!("This workspace is on another machine.\nengine: far\nvolume: {stranger}\n");
+    std::fs::write(far.workspace("eve"), mark).unwrap();
+    far.flock(&["add", "eve"]).ok();
+    assert_eq!(far.docker(&["ps", "-q", "--filter", &format!("volume={stranger}")]).lines().count(), 1);
+    let run = far.flock(&["remove", "eve", "--purge", "--yes"]).ok();
+    assert!(run.stderr.contains("the home that made it may still use it"), "{run:?}");
+    assert_eq!(sorted(far.volumes()), sorted(vec![ada.clone(), stranger.clone()]));
+
     // A mark that can't be read may be that of any volume.
     std::fs::write(far.workspace("bob"), "This workspace is on another machine.\n").unwrap();
     far.flock(&["remove", "ada", "--purge", "--yes"]).ok();
