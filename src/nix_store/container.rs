@@ -23,7 +23,7 @@ use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::helper::{Environment, HelperClient, HelperError, ProbeExpectations};
 use crate::sandbox::spec::{self, HELPER_TARGET};
-use crate::sandbox::{Command, CommandExit, SandboxError, containers, load, names};
+use crate::sandbox::{Command, CommandExit, SandboxError, containers, image, load, names};
 
 /// User and group id of builds. It is neither root nor the user of any sandbox.
 const BUILD_UID: u32 = 30_001;
@@ -80,13 +80,19 @@ pub(super) struct BuildContainer {
 impl BuildContainer {
     /// Creates the container without starting it.
     pub async fn create(engine: &Engine, plan: &BuildSpec<'_>) -> Result<(), NixError> {
-        let helpers = plan.home.helpers();
-        let helper =
-            tokio::task::spawn_blocking(move || install_helper(&helpers)).await.map_err(|error| {
-                SandboxError::Host { path: plan.home.helpers(), source: std::io::Error::other(error) }
-            })??;
+        let body = if engine.is_remote() {
+            // Nothing of this machine can be mounted there.
+            let image = Box::pin(image::with_helper(engine, plan.home, &plan.image)).await?;
+            ContainerCreateBody { image: Some(image), ..body(plan, None) }
+        } else {
+            let helpers = plan.home.helpers();
+            let helper =
+                tokio::task::spawn_blocking(move || install_helper(&helpers)).await.map_err(|error| {
+                    SandboxError::Host { path: plan.home.helpers(), source: std::io::Error::other(error) }
+                })??;
+            body(plan, Some(helper.to_string_lossy().into_owned()))
+        };
         let name = names::build(plan.home, &plan.id);
-        let body = body(plan, helper.to_string_lossy().into_owned());
         containers::create(engine, &name, body).await?;
         Ok(())
     }
@@ -111,7 +117,8 @@ impl BuildContainer {
             engine.call(&look, engine::QUICK, client.inspect_container(&name, None))
         );
         let helper = helper.map_err(|error| lost_error(&error))?;
-        let mut findings = differences(plan, &found?);
+        let found = found?;
+        let mut findings = differences(plan, &found, engine.is_remote());
         let report = helper.probe(&[]).await.map_err(|error| lost_error(&error))?;
         // A runtime with its own kernel may show no seccomp filter. Every other one must.
         let kernel = engine.kernel().await?;
@@ -219,7 +226,7 @@ pub(super) fn cores() -> i64 {
     nano_cpus() / 1_000_000_000
 }
 
-fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
+fn body(plan: &BuildSpec<'_>, helper: Option<String>) -> ContainerCreateBody {
     let owner = names::owner(plan.home);
     let Volumes { store, builds } = plan.volumes;
     let folder = format!("{builds}/{}", plan.id);
@@ -246,13 +253,14 @@ fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
         }),
         ..Mount::default()
     };
-    let helper = Mount {
+    // Without a path it is in the image.
+    let helper = helper.map(|path| Mount {
         target: Some(HELPER_TARGET.to_owned()),
-        source: Some(helper),
+        source: Some(path),
         typ: Some(MountType::BIND),
         read_only: Some(true),
         ..Mount::default()
-    };
+    });
     let user = user();
     ContainerCreateBody {
         hostname: Some("build".to_owned()),
@@ -283,7 +291,7 @@ fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
             oom_score_adj: Some(500),
             ulimits: Some(spec::ulimits(OPEN_FILES)),
             tmpfs: Some(tmpfs()),
-            mounts: Some(vec![overlay, helper]),
+            mounts: Some(std::iter::once(overlay).chain(helper).collect()),
             // The engine removes the container and its overlay when the helper has ended.
             auto_remove: Some(true),
             init: Some(false),
@@ -295,9 +303,13 @@ fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
 }
 
 /// Returns the differences between the engine's description of a container and the plan.
-fn differences<'f>(plan: &BuildSpec<'_>, found: &'f ContainerInspectResponse) -> Vec<String> {
+fn differences<'f>(
+    plan: &BuildSpec<'_>,
+    found: &'f ContainerInspectResponse,
+    is_remote: bool,
+) -> Vec<String> {
     // The helper's path is left out, because mounts are compared by their targets only.
-    let asked = body(plan, String::new());
+    let asked = body(plan, None);
     let mut findings = Vec::new();
     let mut check = |what: &str, holds: bool| {
         if !holds {
@@ -329,7 +341,9 @@ fn differences<'f>(plan: &BuildSpec<'_>, found: &'f ContainerInspectResponse) ->
     let places = found.mounts.iter().flatten().filter_map(place);
     let mut mounts: Vec<_> = places.filter(|(target, _)| !in_memory.contains_key(*target)).collect();
     mounts.sort_unstable();
-    check("mounts", mounts == [(HELPER_TARGET, false), ("/nix/store", true)]);
+    let helper = (!is_remote).then_some((HELPER_TARGET, false));
+    let wanted: Vec<_> = helper.into_iter().chain([("/nix/store", true)]).collect();
+    check("mounts", mounts == wanted);
     findings
 }
 
