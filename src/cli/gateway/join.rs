@@ -126,7 +126,9 @@ fn show(place: &ServerPlace, config: &config::Config, lacking: &BTreeMap<String,
     }
     printer.line(format!("this home uses the database at {place}, with {} agents", config.agents.len()));
     if config.engines.iter().any(|engine| !engine.name.is_local()) {
-        printer.say("each home has images of its own; make them in the engines of the configuration: flock init");
+        printer.say(
+            "each home has images of its own; make them in the engines of the configuration: flock init",
+        );
     }
     printer.say("have its gateway take some of them: flock start");
 }
