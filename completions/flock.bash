@@ -463,6 +463,9 @@ _flock() {
             flock__subcmd__engine,remove)
                 cmd="flock__subcmd__engine__subcmd__remove"
                 ;;
+            flock__subcmd__engine,renew)
+                cmd="flock__subcmd__engine__subcmd__renew"
+                ;;
             flock__subcmd__engine,rm)
                 cmd="flock__subcmd__engine__subcmd__remove"
                 ;;
@@ -483,6 +486,9 @@ _flock() {
                 ;;
             flock__subcmd__engine__subcmd__help,remove)
                 cmd="flock__subcmd__engine__subcmd__help__subcmd__remove"
+                ;;
+            flock__subcmd__engine__subcmd__help,renew)
+                cmd="flock__subcmd__engine__subcmd__help__subcmd__renew"
                 ;;
             flock__subcmd__engine__subcmd__help,show)
                 cmd="flock__subcmd__engine__subcmd__help__subcmd__show"
@@ -816,6 +822,9 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__engine,remove)
                 cmd="flock__subcmd__help__subcmd__engine__subcmd__remove"
+                ;;
+            flock__subcmd__help__subcmd__engine,renew)
+                cmd="flock__subcmd__help__subcmd__engine__subcmd__renew"
                 ;;
             flock__subcmd__help__subcmd__engine,show)
                 cmd="flock__subcmd__help__subcmd__engine__subcmd__show"
@@ -3801,7 +3810,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list ls show drain remove rm help"
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list ls show drain renew remove rm help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3823,12 +3832,24 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine__subcmd__add)
-            opts="-q -v -y -h --runtime --labels --memory --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --ca --cert --key --runtime --labels --memory --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --runtime)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3879,7 +3900,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine__subcmd__help)
-            opts="add list show drain remove help"
+            opts="add list show drain renew remove help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3962,6 +3983,20 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__engine__subcmd__help__subcmd__renew)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__engine__subcmd__help__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -4005,6 +4040,40 @@ _flock() {
                 return 0
             fi
             case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__engine__subcmd__renew)
+            opts="-q -v -y -h --ca --cert --key --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5073,7 +5142,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__engine)
-            opts="add list show drain remove"
+            opts="add list show drain renew remove"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5129,6 +5198,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__engine__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__engine__subcmd__renew)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
