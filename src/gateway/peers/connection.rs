@@ -88,8 +88,8 @@ pub(super) async fn send(
         // An error ends the answer, whose reader learns of it.
         drop(connection.await);
     }));
-    let gone = { (Arc::clone(ownership), to.epoch) };
-    let mut gone: BoxFuture<'static, ()> = Box::pin(async move { gone.0.until_gone(gone.1).await });
+    let (living, epoch) = (Arc::clone(ownership), to.epoch);
+    let mut gone: BoxFuture<'static, ()> = Box::pin(async move { living.until_gone(epoch).await });
     let answered = tokio::select! {
         answered = sender.try_send_request(request) => answered,
         () = &mut gone => return Err(PeerError::Lost { address: address() }),
