@@ -28,7 +28,7 @@ use crate::sandbox::containers::RemoveOnDrop;
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::spec::{self, IDENTITY_FILES, MountSpec, SandboxUser, WORKSPACE_TARGET};
 use crate::sandbox::workspace_archive::{self as archive, Tally};
-use crate::sandbox::{SandboxError, containers, names, volumes};
+use crate::sandbox::{SandboxError, containers, engine_claim, names, volumes};
 
 /// The folder of an archive that holds the workspace.
 const TOP: &str = "workspace";
@@ -217,6 +217,8 @@ impl WorkspaceVolume<'_> {
 
     async fn create(&self) -> Result<(), SandboxError> {
         let (engine, name) = (self.engine, &self.mark.volume);
+        // From here on the home has an id, by which it knows the volume.
+        engine_claim::check(engine, self.home).await?;
         let client = engine.client()?;
         let mut labels = HashMap::from([
             (names::LABEL_WORKSPACE.to_owned(), self.agent.to_string()),
