@@ -40,7 +40,7 @@ impl OperationRecovery {
     /// Finishes interrupted operations, now and every 30 seconds, until `stop` is cancelled.
     pub(crate) async fn watch(self, stop: CancellationToken) {
         loop {
-            if stop.run_until_cancelled(self.look()).await.is_none()
+            if stop.run_until_cancelled(Box::pin(self.look())).await.is_none()
                 || stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_none()
             {
                 return;

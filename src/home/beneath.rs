@@ -246,11 +246,20 @@ impl Root {
                     set_owner(made.as_fd(), owner).map_err(errno_error("make", &at, "a folder"))?;
                 }
                 // Opening it checks that what exists is a folder and not a link.
-                Err(Errno::EEXIST) => drop(self.folder(&at)?),
+                Err(Errno::EEXIST) => drop(self.folder(&at).map_err(|error| self.named_link(&at, error))?),
                 Err(errno) => return Err(errno_error("make", &at, "a folder")(errno)),
             }
         }
         Ok(())
+    }
+
+    /// Returns the error of a folder that can't be opened, or of a link if that is what is in its place: the kernel says the
+    /// same of a link and of a file there.
+    fn named_link(&self, path: &Path, error: BeneathError) -> BeneathError {
+        match self.stat(path) {
+            Ok(found) if found.kind == FileKind::Link => BeneathError::Outside { path: path.to_owned() },
+            _ => error,
+        }
     }
 
     /// Returns the entry at a path, without following a link.

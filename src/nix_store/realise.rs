@@ -428,7 +428,7 @@ impl Realisation<'_> {
             containers::remove(&self.store.engine, &names::build(&self.store.home, &id)).await?;
             return Err(error);
         }
-        let started = BuildContainer::start(&self.store.engine, &plan);
+        let started = Box::pin(BuildContainer::start(&self.store.engine, &plan));
         let started = self.cancel.run_until_cancelled(started).await;
         let container =
             started.ok_or_else(|| NixError::Cancelled { what: "start a build container".to_owned() })??;

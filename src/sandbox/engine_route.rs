@@ -74,7 +74,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// The way to one engine on another machine. Creating it does no I/O.
 pub(crate) enum Route {
-    Ssh(SshRoute),
+    Ssh(Box<SshRoute>),
     Tls(tls::TlsRoute),
 }
 
@@ -93,7 +93,8 @@ impl Route {
         match address.parse().ok()? {
             EngineAddress::Socket(_) => None,
             EngineAddress::Ssh(address) => {
-                Some(Self::Ssh(SshRoute { address, home: home.clone(), tunnel: OnceCell::new() }))
+                let route = SshRoute { address, home: home.clone(), tunnel: OnceCell::new() };
+                Some(Self::Ssh(Box::new(route)))
             }
             EngineAddress::Tls(address) => Some(Self::Tls(tls::TlsRoute::new(home, name, address))),
         }

@@ -67,7 +67,7 @@ impl TlsRoute {
         let (home, name) = (self.home.clone(), self.name.clone());
         let read = tokio::task::spawn_blocking(move || read(&home, &name)).await;
         let given = read.map_err(|error| RouteError::new(error.to_string(), "flock doctor"))?;
-        let config = given.and_then(client_config).map_err(|text| {
+        let config = given.and_then(|given| client_config(&given)).map_err(|text| {
             RouteError::new(
                 text,
                 format!("flock engine renew {} --ca CA.pem --cert CERT.pem --key KEY.pem", self.name),
@@ -192,7 +192,7 @@ fn read(home: &Home, engine: &EngineName) -> Result<Given, String> {
     })
 }
 
-fn client_config(given: Given) -> Result<ClientConfig, String> {
+fn client_config(given: &Given) -> Result<ClientConfig, String> {
     let unusable = |what: &str, error: &dyn std::fmt::Display| format!("the {what} can't be used: {error}");
     let mut roots = RootCertStore::empty();
     for found in
@@ -228,7 +228,8 @@ fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
 /// Returns a sentence about the first one that can't be used.
 pub(crate) fn check_files(authority: &str, certificate: &str, key: &str) -> Result<(), String> {
     let own = |text: &str| text.to_owned();
-    client_config(Given { authority: own(authority), certificate: own(certificate), key: own(key) }).map(drop)
+    client_config(&Given { authority: own(authority), certificate: own(certificate), key: own(key) })
+        .map(drop)
 }
 
 #[cfg(test)]

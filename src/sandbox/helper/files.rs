@@ -104,7 +104,7 @@ impl HelperFiles<'_> {
     pub async fn look(&self, path: &Path) -> Result<FileEntry, FileError> {
         match self.ask(path, FileAction::Look).await? {
             FileReply::Entry(entry) => Ok(entry),
-            reply => Err(failed(path, reply)),
+            reply => Err(failed(path, &reply)),
         }
     }
 
@@ -122,7 +122,7 @@ impl HelperFiles<'_> {
             let action = FileAction::List { after: after.clone(), most };
             let (entries, next) = match self.ask(path, action).await? {
                 FileReply::Entries { entries, next } => (entries, next),
-                reply => return Err(failed(path, reply)),
+                reply => return Err(failed(path, &reply)),
             };
             let mut last: &[u8] = &after;
             for entry in &entries {
@@ -233,7 +233,7 @@ impl HelperFiles<'_> {
             match self.ask(path, FileAction::Read { offset, most: asked, version: known }).await? {
                 FileReply::Bytes { bytes, version } => (bytes, version),
                 FileReply::Refused { why: FileRefusal::Changed, .. } => return Ok(None),
-                reply => return Err(failed(path, reply)),
+                reply => return Err(failed(path, &reply)),
             };
         if let Some(cap) = whole.filter(|cap| version.size > *cap) {
             return Err(FileError::TooLarge { path: path.to_owned(), size: version.size, cap });
@@ -304,7 +304,7 @@ impl HelperFiles<'_> {
     pub async fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
         match self.ask(path, FileAction::ReadLink).await? {
             FileReply::Bytes { bytes, .. } => Ok(PathBuf::from(OsString::from_vec(bytes))),
-            reply => Err(failed(path, reply)),
+            reply => Err(failed(path, &reply)),
         }
     }
 
@@ -334,14 +334,14 @@ impl HelperFiles<'_> {
     pub async fn clock(&self) -> Result<i64, FileError> {
         match self.ask(Path::new(""), FileAction::Clock).await? {
             FileReply::Clock(now) => Ok(now),
-            reply => Err(failed(Path::new(""), reply)),
+            reply => Err(failed(Path::new(""), &reply)),
         }
     }
 
     async fn done(&self, path: &Path, action: FileAction) -> Result<(), FileError> {
         match self.ask(path, action).await? {
             FileReply::Done => Ok(()),
-            reply => Err(failed(path, reply)),
+            reply => Err(failed(path, &reply)),
         }
     }
 
@@ -381,11 +381,11 @@ impl Drop for DraftGuard<'_> {
 }
 
 /// Returns the error of an answer that is not the wanted one.
-fn failed(path: &Path, reply: FileReply) -> FileError {
+fn failed(path: &Path, reply: &FileReply) -> FileError {
     match reply {
         FileReply::Refused { why, errno } => {
-            let errno = i32::try_from(errno).unwrap_or(0);
-            FileError::Refused { path: path.to_owned(), why, errno }
+            let errno = i32::try_from(*errno).unwrap_or(0);
+            FileError::Refused { path: path.to_owned(), why: *why, errno }
         }
         _ => unexpected(path),
     }

@@ -146,12 +146,12 @@ async fn an_interrupted_removal_is_finished_by_the_next_call() {
         let cut = InterruptedServices::new(at);
         {
             let interrupted = finish(&team.swarm, &cut, pending);
-            let soon = tokio::time::timeout(std::time::Duration::from_secs(30), async {
+            let soon = Box::pin(tokio::time::timeout(std::time::Duration::from_secs(30), async {
                 tokio::select! {
                     _ = interrupted => panic!("it was not interrupted"),
                     () = async { while cut.calls.lock().unwrap().len() < at as usize { tokio::task::yield_now().await; } } => {}
                 }
-            });
+            }));
             soon.await.unwrap();
         }
         assert!(traces(&team).await.contains(&"record".to_owned()), "{at:?}: {:?}", traces(&team).await);
