@@ -26,9 +26,9 @@ fn an_engine_that_cannot_be_used_is_refused_by_what_is_wrong() {
     let before = home.config_text();
     let nowhere = format!("unix://{}", home.file("nothing.sock").display());
     for (args, code, words) in [
-        (vec!["second", "tcp://10.0.0.1:2376"], 2, "tcp:// leads to another machine"),
-        (vec!["second", "ssh://gpu"], 2, "ssh:// leads to another machine"),
-        (vec!["second", "/run/docker.sock"], 2, "must be the socket of an engine on this machine"),
+        (vec!["second", "tcp://10.0.0.1:2376"], 2, "needs --ca, --cert and --key"),
+        (vec!["second", "http://gpu.invalid"], 2, "flock uses none without"),
+        (vec!["second", "/run/docker.sock"], 2, "must be the address of an engine"),
         (vec!["second", &nowhere, "--labels", "a b"], 2, "is not a label"),
         (vec!["second", &nowhere, "--memory", "much"], 2, "is not a size"),
         (vec!["second", &nowhere], 6, "its socket is not there"),
