@@ -284,16 +284,39 @@ pub(crate) const FOREIGN: &str =
 ///
 /// Returns an error if the engine does not answer, or if a container has the volume.
 pub(crate) async fn remove(engine: &Engine, home: &Home, mark: &Mark) -> Result<Removed, SandboxError> {
+    match is_own(engine, home, mark).await? {
+        None => Ok(Removed::Gone),
+        Some(false) => Ok(Removed::Foreign),
+        Some(true) => volumes::remove(engine, &mark.volume).await.map(|()| Removed::Gone),
+    }
+}
+
+/// Removes the volume as [`remove`] does, with the sandbox of the agent that has it. An engine that was away when the agent
+/// was removed has both.
+///
+/// # Errors
+///
+/// Returns an error if the engine does not answer, or if another container has the volume.
+pub(crate) async fn remove_with_sandbox(
+    engine: &Engine,
+    home: &Home,
+    agent: &AgentId,
+    mark: &Mark,
+) -> Result<Removed, SandboxError> {
+    if is_own(engine, home, mark).await? == Some(true) {
+        containers::remove(engine, &names::sandbox(home, agent)).await?;
+    }
+    remove(engine, home, mark).await
+}
+
+/// Returns `true` if this home has made the volume, or a gateway that has the same files. `None` if there is none.
+async fn is_own(engine: &Engine, home: &Home, mark: &Mark) -> Result<Option<bool>, SandboxError> {
     let (client, name) = (engine.client()?, &mark.volume);
     let what = format!("look for the volume {name}");
     let found = engine.find(&what, engine::QUICK, client.inspect_volume(name)).await?;
-    let Some(found) = found else { return Ok(Removed::Gone) };
     // A copy of a home has the marks of the original.
-    let is_own = found.labels.get(names::LABEL_INSTANCE).is_some_and(|id| ids(home).contains(id));
-    if !is_own {
-        return Ok(Removed::Foreign);
-    }
-    volumes::remove(engine, name).await.map(|()| Removed::Gone)
+    let of_us = |id: &String| ids(home).contains(id);
+    Ok(found.map(|found| found.labels.get(names::LABEL_INSTANCE).is_some_and(of_us)))
 }
 
 /// Returns the ids by which a home knows its volumes: that of the files that it shares with other gateways, and its own.

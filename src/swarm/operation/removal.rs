@@ -78,7 +78,7 @@ impl Removal<'_> {
         let agent = &self.pending.agent;
         let Some(mark) = elsewhere::read(self.workspace) else { return Ok(None) };
         let Some(found) = self.swarm.engines().find(&mark.engine) else { return Ok(None) };
-        match workspace_volume::remove(&found.engine, self.home(), &mark).await {
+        match workspace_volume::remove_with_sandbox(&found.engine, self.home(), agent, &mark).await {
             Ok(Removed::Gone) => Ok(None),
             Ok(Removed::Foreign) => {
                 Ok(Some(format!("{FOREIGN}: {} on the engine {}", mark.volume, mark.engine)))
