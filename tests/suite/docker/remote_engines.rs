@@ -107,7 +107,7 @@ fn an_agent_works_on_an_engine_behind_ssh_and_comes_back_with_its_workspace() {
     let workspace = far.workspace("painter");
     assert!(workspace.is_file(), "a mark is in the place of the folder");
     let volume = far.volume("painter");
-    assert_eq!(far.volumes(), [volume.clone()]);
+    assert_eq!(far.volumes(), std::slice::from_ref(&volume));
     far.shell("painter", "mkdir /workspace/d; echo x > /workspace/d/made");
     let run = far.flock(&["engine", "remove", "far", "--force"]).fails(5);
     assert!(run.stderr.contains("painter"), "{run:?}");
@@ -185,7 +185,7 @@ fn a_workspace_on_another_machine_goes_only_with_its_own_agent() {
         names.sort();
         names
     };
-    let all = sorted(vec![ada.clone(), bob.clone(), stranger.clone()]);
+    let all = sorted(vec![ada.clone(), bob, stranger.clone()]);
     let doctor = far.flock(&["doctor", "--json"]).json();
     let said: Vec<&Value> = doctor["checks"].as_array().unwrap().iter().collect();
     let names = |volume: &String| said.iter().any(|check| check.to_string().contains(volume));
@@ -220,12 +220,12 @@ fn a_workspace_on_another_machine_goes_only_with_its_own_agent() {
     assert_eq!(far.docker(&["ps", "-q", "--filter", &format!("volume={stranger}")]).lines().count(), 1);
     let run = far.flock(&["remove", "eve", "--purge", "--yes"]).ok();
     assert!(run.stderr.contains("the home that made it may still use it"), "{run:?}");
-    assert_eq!(sorted(far.volumes()), sorted(vec![ada.clone(), stranger.clone()]));
+    assert_eq!(sorted(far.volumes()), sorted(vec![ada, stranger.clone()]));
 
     // A mark that can't be read may be that of any volume.
     std::fs::write(far.workspace("bob"), "This workspace is on another machine.\n").unwrap();
     far.flock(&["remove", "ada", "--purge", "--yes"]).ok();
-    assert_eq!(far.volumes(), [stranger.clone()]);
+    assert_eq!(far.volumes(), std::slice::from_ref(&stranger));
     let run = far.flock(&["engine", "remove", "far", "--force"]).fails(1);
     assert!(run.stderr.contains("bob"), "{run:?}");
     std::fs::remove_file(far.workspace("bob")).unwrap();
