@@ -33,7 +33,7 @@ pub(super) async fn use_engines(scene: &Scene) {
     let nowhere = format!("unix://{}", scene.home.file("nothing.sock").display());
     for (wanted, status, code) in [
         (new("second", &nowhere), 409, "engine_unfit"),
-        (new("second", "tcp://10.0.0.1:2376"), 400, "usage"),
+        (new("second", "http://gpu.invalid"), 400, "usage"),
         (new("second", "ssh://gpu"), 400, "usage"),
         (new("local", &nowhere), 400, "usage"),
         (new("No", &nowhere), 400, "invalid_body"),
