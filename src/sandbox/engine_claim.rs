@@ -39,10 +39,13 @@ async fn claim(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
         labels: Some(labels.clone()),
         ..VolumeCreateRequest::default()
     };
-    // The engine answers with the volume of this name that is there, and changes nothing of it.
+    // The engine changes nothing of a volume of this name that is there. Docker's answer has no labels then if the engine was
+    // started since, so they are asked for.
     let client = engine.client()?;
     let what = format!("create the volume {name}");
-    let found = engine.call(&what, engine::SLOW, client.create_volume(request)).await?;
+    engine.call(&what, engine::SLOW, client.create_volume(request)).await?;
+    let what = format!("look for the volume {name}");
+    let found = engine.call(&what, engine::QUICK, client.inspect_volume(&name)).await?;
     match found.labels == labels {
         true => Ok(()),
         false => {

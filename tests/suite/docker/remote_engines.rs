@@ -144,7 +144,10 @@ fn an_agent_works_on_an_engine_behind_ssh_and_comes_back_with_its_workspace() {
             .ok_or_else(|| far.flock(&["engine", "list", "--json"]).stdout)
     });
     assert_eq!(std::fs::read_to_string(workspace.join("d/made")).unwrap(), "x\n");
-    assert_eq!(far.volumes(), [""; 0], "the volume went when the files were here");
+    wait_until("the volume goes when the files are here", LIMIT, || {
+        let left = far.volumes();
+        left.is_empty().then_some(()).ok_or_else(|| left.join(", "))
+    });
     wait_until("the engine can be removed", LIMIT, || {
         let run = far.flock(&["engine", "remove", "far"]);
         (run.code == 0).then_some(()).ok_or(run.stderr)

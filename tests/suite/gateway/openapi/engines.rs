@@ -34,7 +34,7 @@ pub(super) async fn use_engines(scene: &Scene) {
     for (wanted, status, code) in [
         (new("second", &nowhere), 409, "engine_unfit"),
         (new("second", "http://gpu.invalid"), 400, "usage"),
-        (new("second", "ssh://gpu"), 400, "usage"),
+        (new("second", "tcp://gpu.invalid"), 409, "engine_unfit"),
         (new("local", &nowhere), 400, "usage"),
         (new("No", &nowhere), 400, "invalid_body"),
     ] {
