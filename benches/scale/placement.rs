@@ -16,6 +16,7 @@ const LIMIT: u64 = 2 << 30;
 pub fn decisions(agents: usize) -> Vec<Duration> {
     let mut engines: Vec<EngineOffer> = (0..agents.div_ceil(100).max(1))
         .map(|number| EngineOffer {
+            is_remote: false,
             name: format!("engine-{number}").parse().unwrap(),
             labels: if number % 10 == 0 { vec!["gpu".to_owned()] } else { Vec::new() },
             memory: Some(ON_ONE * LIMIT),
@@ -25,6 +26,7 @@ pub fn decisions(agents: usize) -> Vec<Duration> {
         })
         .collect();
     let needs = |agent: usize| AgentNeeds {
+        only_here: None,
         labels: if agent.is_multiple_of(10) { vec!["gpu".to_owned()] } else { Vec::new() },
         memory: LIMIT,
     };
