@@ -29,7 +29,7 @@ pub(super) struct HelperWalk<'a> {
     pub(super) scratch: &'a Path,
 }
 
-/// What was found so far.
+/// The state of a walk: the end of its time, and the files found so far.
 struct Progress {
     end: Instant,
     /// A file that was changed after this moment is not trusted next time. By the clock of the other machine.

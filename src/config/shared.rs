@@ -46,7 +46,7 @@ pub fn adopted(shared: &Value, own: &Value, root: &Path, home: &Home) -> Value {
     document
 }
 
-/// What a home does about its configuration and that of the database.
+/// A step of a home towards one configuration with the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// Both are the same.

@@ -1,4 +1,4 @@
-//! What this gateway lacks to take care of something. In a group each gateway has secrets and programs of its own, so one may
+//! The things that this gateway lacks to take care of something. In a group each gateway has secrets and programs of its own, so one may
 //! be able to run an agent that another one can't.
 
 use std::collections::BTreeMap;

@@ -139,10 +139,10 @@ fn plan(
     keeper.plan(&view, clock::boot_ms())
 }
 
-/// What this gateway can take care of.
+/// The subjects that this gateway can take care of.
 struct Abilities {
     catalog: Catalog,
-    /// What it lacked at the last look.
+    /// The reasons why it can't take care of some, as of the last look.
     lacking: BTreeMap<LeaseSubject, String>,
 }
 

@@ -38,7 +38,7 @@ use crate::swarm::attachment::MAX_FILE;
 use crate::swarm::lease::Owner;
 use crate::telemetry::{self, Current, TRACEPARENT, TRACESTATE, TraceContext};
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Clone, Copy)]
 enum RequestSource<'a> {
     /// A connection of this machine.

@@ -114,7 +114,7 @@ pub enum SandboxError {
     #[error("the workspace of {agent} {what}")]
     Workspace {
         agent: AgentId,
-        /// What is wrong with it, as in `is on the engine far`.
+        /// The problem with it, as in `is on the engine far`.
         what: String,
     },
     #[error("failed to prepare {}", path.display())]

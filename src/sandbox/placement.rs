@@ -13,7 +13,7 @@ pub struct AgentNeeds {
     pub labels: Vec<String>,
     /// The memory limit of its sandbox in bytes.
     pub memory: u64,
-    /// What it needs that only this machine has, as in `an agent program`. `None` if it can be on another one.
+    /// A need that only this machine meets, as in `an agent program`. `None` if it can be on another one.
     pub only_here: Option<&'static str>,
 }
 

@@ -21,7 +21,7 @@ const MAX_ENTRIES: u64 = 1_000_000;
 /// Limit on the depth of folders.
 const MAX_DEPTH: usize = 200;
 
-/// What is in a workspace. Two workspaces with the same files have the same tally, in whatever order they are read.
+/// The content of a workspace in numbers. Two workspaces with the same files have the same tally, in whatever order they are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub folders: u64,

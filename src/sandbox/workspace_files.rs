@@ -50,7 +50,7 @@ enum Place {
 pub struct RemoteFiles {
     client: Arc<HelperClient>,
     runtime: Handle,
-    /// What has to live as long as the files are used.
+    /// A value that has to live as long as the files are used.
     _held: Option<Arc<dyn Any + Send + Sync>>,
 }
 

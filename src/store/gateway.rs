@@ -36,7 +36,7 @@ pub(crate) struct NewGateway {
     pub version: String,
 }
 
-/// Where a gateway of a group takes requests from the others.
+/// The address and the key by which a gateway of a group takes requests from the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAddress {
     /// The address, as in `127.0.0.1:40123`.

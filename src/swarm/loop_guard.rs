@@ -17,7 +17,7 @@ pub(super) struct WakeRestriction {
     pub(super) stop: Option<Option<StopNotice>>,
 }
 
-/// What a channel is told when the brake stops its messages.
+/// The notice to a channel whose messages the brake stops.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StopNotice {
     pub(super) text: String,

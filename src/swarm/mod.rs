@@ -103,7 +103,7 @@ pub struct Swarm {
     telemetry: Arc<Telemetry>,
     /// The container engines, and where agents are placed.
     engines: Arc<Engines>,
-    /// Which of several gateways takes care of what.
+    /// The division of the work between several gateways.
     ownership: Arc<lease::Ownership>,
     /// The ways to workspaces on other machines, if there can be some.
     workspaces: OnceLock<Workspaces>,

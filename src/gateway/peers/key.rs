@@ -21,7 +21,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, Error, Serv
 
 use crate::id::{hex, unhex};
 
-/// What precedes the 32 bytes of an Ed25519 key in its public form (RFC 8410).
+/// The bytes before the 32 of an Ed25519 key in its public form (RFC 8410).
 const PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// The key of this run.

@@ -10,7 +10,7 @@ use crate::gateway::routes::{chat, messages};
 use crate::gateway::state::Gateway;
 use crate::id::{AgentId, SessionKey};
 
-/// What tells the agent of a request.
+/// The part of a request that tells its agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Clue {
     /// The path names the agent.
@@ -27,7 +27,7 @@ pub(super) enum Clue {
     Query,
 }
 
-/// What of a body or a query tells the agent.
+/// The fields of a body or a query that tell the agent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Named {

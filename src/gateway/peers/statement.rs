@@ -1,4 +1,4 @@
-//! What a gateway says about a request that it passes on: who asked, and about which agent.
+//! The statement of a gateway about a request that it passes on: who asked, and about which agent.
 //!
 //! It goes over a connection on which both ends know each other's keys, so it needs no signature of its own. It names the
 //! credential and no rights: the receiver looks both up in the database that all gateways share, and checks the request as if
@@ -30,7 +30,7 @@ pub(in crate::gateway) struct Statement {
     pub agent: AgentId,
 }
 
-/// Who asked, by the credential.
+/// The caller, by the credential.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub(in crate::gateway) enum StatedCaller {

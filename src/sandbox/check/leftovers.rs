@@ -10,7 +10,7 @@ use crate::home::{Home, HomeError, remove_tree};
 use crate::sandbox::containers;
 use crate::sandbox::engine::Engine;
 
-/// How long a new run waits for a sweep that looks at its lock.
+/// Longest time that a new run waits for a sweep that looks at its lock.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// The folder of one run of checks. It is locked as long as the run lives, so that no other process takes it for a

@@ -127,7 +127,7 @@ impl TlsRoute {
     }
 }
 
-/// What an error of TLS means for a person.
+/// The meaning of an error of TLS for a person.
 #[derive(Debug, PartialEq, Eq)]
 enum Meaning {
     /// The engine's certificate is wrong.

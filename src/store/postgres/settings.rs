@@ -34,7 +34,7 @@ pub(super) enum Encryption {
     Checked,
 }
 
-/// What a commit waits for, from `synchronous_commit` in the parameter `options` of the address.
+/// The event that a commit waits for, from `synchronous_commit` in the parameter `options` of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommitWait {
     /// `off`, and without the parameter: ordinary changes wait for no disk, and decisions do.

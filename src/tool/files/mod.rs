@@ -45,7 +45,7 @@ struct Workspace {
 /// The work of a file tool. It may block.
 type FileToolFn = fn(&Workspace, &Arguments) -> Result<ToolOutput, ToolError>;
 
-/// What the file tools work with.
+/// The services that the file tools use.
 struct FileService {
     agents: AgentLookup,
     workspaces: Workspaces,
