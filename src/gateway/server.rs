@@ -5,12 +5,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::Request;
+use axum::body::Body;
+use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +21,9 @@ use super::limits::ServerLimits;
 use super::middleware::Middleware;
 use super::write_timeout::WriteTimeoutStream;
 
+/// Name of a connection in the log.
+const CONNECTION: &str = "a connection";
+
 /// Accepts and serves connections until `stop` is cancelled, then gives busy ones `limits.grace` to finish.
 pub async fn serve(
     listener: TcpListener,
@@ -27,6 +31,22 @@ pub async fn serve(
     limits: ServerLimits,
     stop: CancellationToken,
 ) {
+    let serve = |stream, slot| serve_one(stream, Arc::clone(&middleware), limits, stop.clone(), slot);
+    accept((listener, CONNECTION), &limits, &stop, serve, respond_overloaded).await;
+}
+
+/// Accepts connections until `stop` is cancelled, each with its name in the log. Those that have a slot are served, and get
+/// `limits.grace` to finish at the end. The others are refused.
+pub(super) async fn accept<S, R>(
+    (listener, name): (TcpListener, &'static str),
+    limits: &ServerLimits,
+    stop: &CancellationToken,
+    serve: impl Fn(TcpStream, Arc<ConnectionSlot>) -> S,
+    refuse: impl Fn(TcpStream) -> R,
+) where
+    S: Future<Output = ()> + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
     let door = ConnectionSlots::new(limits.connections);
     let connections = TaskTracker::new();
     let end = CancellationToken::new();
@@ -36,7 +56,7 @@ pub async fn serve(
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     // The most likely cause is a lack of file descriptors, and retrying at once would not free one.
-                    tracing::warn!(%error, "failed to accept a connection");
+                    tracing::warn!(%error, "failed to accept {name}");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -46,10 +66,10 @@ pub async fn serve(
         let end = end.child_token();
         match door.enter(end.clone()) {
             Some(slot) => {
-                let connection = serve_one(stream, middleware.clone(), limits, (stop.clone(), end), slot);
-                connections.spawn(connection);
+                let served = serve(stream, slot);
+                connections.spawn(async move { drop(end.run_until_cancelled(served).await) });
             }
-            None => drop(connections.spawn(respond_overloaded(stream))),
+            None => drop(connections.spawn(refuse(stream))),
         }
     }
     // New clients are refused from here on, while the open connections finish.
@@ -61,39 +81,59 @@ pub async fn serve(
     }
 }
 
-async fn serve_one(
-    stream: TcpStream,
-    middleware: Arc<Middleware>,
-    limits: ServerLimits,
-    (stop, end): (CancellationToken, CancellationToken),
-    slot: Arc<ConnectionSlot>,
-) {
+/// Returns an accepted connection as it is read and written.
+pub(super) fn prepared(stream: TcpStream, limits: &ServerLimits) -> WriteTimeoutStream {
     // Without this, small pieces of a stream would wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        let middleware = middleware.clone();
-        request.extensions_mut().insert(slot.clone());
-        async move { Ok::<_, Infallible>(middleware.answer(request).await) }
+    WriteTimeoutStream::new(stream, limits.write_timeout)
+}
+
+async fn serve_one(
+    stream: TcpStream,
+    middleware: Arc<Middleware>,
+    limits: ServerLimits,
+    stop: CancellationToken,
+    slot: Arc<ConnectionSlot>,
+) {
+    let answer = |mut request: Request<Incoming>| {
+        let middleware = Arc::clone(&middleware);
+        request.extensions_mut().insert(Arc::clone(&slot));
+        async move { middleware.answer(request).await }
+    };
+    serve_http((prepared(stream, &limits), CONNECTION), &limits, &stop, answer).await;
+}
+
+/// Answers the requests of a connection, which has this name in the log, until it ends. Once `stop` is cancelled, the current
+/// request is finished, and the connection then takes no other.
+pub(super) async fn serve_http<A: Future<Output = Response<Body>>>(
+    (stream, name): (impl AsyncRead + AsyncWrite + Unpin, &'static str),
+    limits: &ServerLimits,
+    stop: &CancellationToken,
+    answer: impl Fn(Request<Incoming>) -> A,
+) {
+    let service = service_fn(|request| {
+        let answered = answer(request);
+        async move { Ok::<_, Infallible>(answered.await) }
     });
-    let stream = TokioIo::new(WriteTimeoutStream::new(stream, limits.write_timeout));
-    let connection = http(&limits).serve_connection(stream, service);
+    let connection = http(limits).serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        result = connection.as_mut() => return log_result(result),
-        // The current request is finished, and the connection then takes no other.
-        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
-        () = end.cancelled() => return,
-    }
-    tokio::select! {
-        result = connection => log_result(result),
-        () = end.cancelled() => {}
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        // Every client that disconnects ends up here, so this is not a warning.
+        tracing::debug!(error = crate::error::chain(&error), "{name} ended early");
     }
 }
 
 /// Returns hyper's settings for connections with these limits.
-pub(super) fn http(limits: &ServerLimits) -> http1::Builder {
+fn http(limits: &ServerLimits) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
@@ -102,13 +142,6 @@ pub(super) fn http(limits: &ServerLimits) -> http1::Builder {
         // hyper's buffer must have room for the largest allowed header, and hyper accepts no size below 8 KiB.
         .max_buf_size(limits.header_bytes.max(8192) * 2);
     http
-}
-
-fn log_result(result: Result<(), hyper::Error>) {
-    if let Err(error) = result {
-        // Every client that disconnects ends up here, so this is not a warning.
-        tracing::debug!(error = crate::error::chain(&error), "a connection ended early");
-    }
 }
 
 async fn respond_overloaded(mut stream: TcpStream) {

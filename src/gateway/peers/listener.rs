@@ -2,31 +2,27 @@
 //!
 //! Anybody on the machine can connect, so a connection is worth nothing until it has shown the key of a gateway that lives.
 
-use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Request;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::key::{PeerKey, public_text};
 use crate::error::{Explain, Kind, chain};
-use crate::gateway::connection_slots::{ConnectionSlot, ConnectionSlots};
+use crate::gateway::connection_slots::ConnectionSlot;
 use crate::gateway::middleware::Middleware;
 use crate::gateway::server;
 use crate::gateway::state::Gateway;
-use crate::gateway::write_timeout::WriteTimeoutStream;
 use crate::store::{PeerAddress, StoreError};
 
 /// Longest time until the other end has shown its key.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Name of a connection in the log.
+const CONNECTION: &str = "a connection of another gateway";
 
 /// The reason why a gateway takes no requests from others.
 #[derive(Debug, thiserror::Error)]
@@ -101,50 +97,21 @@ pub(in crate::gateway) async fn serve(
     middleware: Arc<Middleware>,
 ) {
     let Some(PeerListener { listener, acceptor }) = opened else { return };
-    let slots = ConnectionSlots::new(gateway.limits.connections);
-    let connections = TaskTracker::new();
-    let end = CancellationToken::new();
-    loop {
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // The most likely cause is a lack of file descriptors, and retrying at once would not free one.
-                    tracing::warn!(%error, "failed to accept a connection of another gateway");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            },
-            () = gateway.stop.cancelled() => break,
-        };
-        let end = end.child_token();
-        // Without a free slot the connection is closed, and its gateway tries again.
-        let Some(slot) = slots.enter(end.clone()) else { continue };
-        let (gateway, middleware, acceptor) =
-            (Arc::clone(&gateway), Arc::clone(&middleware), acceptor.clone());
-        connections.spawn(async move {
-            let served = serve_one(stream, &acceptor, (&gateway, middleware), slot);
-            end.run_until_cancelled(served).await;
-        });
-    }
-    drop(listener);
-    connections.close();
-    if tokio::time::timeout(gateway.limits.grace, connections.wait()).await.is_err() {
-        end.cancel();
-        connections.wait().await;
-    }
+    let serve = |stream, slot| {
+        serve_one(stream, acceptor.clone(), (Arc::clone(&gateway), Arc::clone(&middleware)), slot)
+    };
+    // Without a free slot the connection is closed, and its gateway tries again.
+    let refuse = |stream| async { drop(stream) };
+    server::accept((listener, CONNECTION), &gateway.limits, &gateway.stop, serve, refuse).await;
 }
 
 async fn serve_one(
     stream: TcpStream,
-    acceptor: &TlsAcceptor,
-    (gateway, middleware): (&Arc<Gateway>, Arc<Middleware>),
+    acceptor: TlsAcceptor,
+    (gateway, middleware): (Arc<Gateway>, Arc<Middleware>),
     slot: Arc<ConnectionSlot>,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "failed to set TCP_NODELAY");
-    }
-    let stream = WriteTimeoutStream::new(stream, gateway.limits.write_timeout);
+    let stream = server::prepared(stream, &gateway.limits);
     let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
@@ -158,29 +125,18 @@ async fn serve_one(
     };
     let shown = stream.get_ref().1.peer_certificates().and_then(|shown| shown.first());
     let Some(key) = shown.and_then(|shown| public_text(shown)) else { return };
-    if !is_living(gateway, &key).await {
+    if !is_living(&gateway, &key).await {
         tracing::warn!("a connection was refused whose key belongs to no gateway that lives");
         return;
     }
     if !slot.know() {
         return;
     }
-    let service = service_fn(move |request: Request<Incoming>| {
+    let answer = |request: Request<Incoming>| {
         let middleware = Arc::clone(&middleware);
-        async move { Ok::<_, Infallible>(middleware.answer_gateway(request).await) }
-    });
-    let connection = server::http(&gateway.limits).serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = gateway.stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
+        async move { middleware.answer_gateway(request).await }
     };
-    if let Err(error) = result {
-        tracing::debug!(error = chain(&error), "a connection of another gateway ended early");
-    }
+    server::serve_http((stream, CONNECTION), &gateway.limits, &gateway.stop, answer).await;
 }
 
 /// Returns `true` if the key belongs to another gateway that lives.
