@@ -23,6 +23,7 @@ use crate::gateway::limits::ServerLimits;
 use crate::gateway::state::Gateway;
 use crate::gateway::turn_error;
 use crate::id::AgentId;
+use crate::sandbox::egress::strip_hop_headers;
 use crate::store::LivingGateway;
 use crate::swarm::lease::Owner;
 
@@ -34,20 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(12);
 /// Longest pause until the next try. A change of the owners ends it.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Headers that belong to one connection and not to the request, and the credentials, which are this gateway's to check.
-const OWN_HEADERS: [HeaderName; 11] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::TE,
-    header::TRAILER,
-    header::EXPECT,
-    header::HOST,
-    header::ORIGIN,
-    header::AUTHORIZATION,
-    header::COOKIE,
-    HeaderName::from_static("keep-alive"),
-];
+/// Headers that are for this gateway, and the credentials, which are its to check.
+const OWN_HEADERS: [HeaderName; 5] =
+    [header::EXPECT, header::HOST, header::ORIGIN, header::AUTHORIZATION, header::COOKIE];
 
 /// The place where a request is answered.
 pub(in crate::gateway) enum Placed {
@@ -129,17 +119,11 @@ impl Passing<'_> {
     }
 }
 
-/// Returns the headers that go on. What `Connection` names is of the connection too.
+/// Returns the headers that go on.
 fn passed(headers: &HeaderMap) -> HeaderMap {
-    let of_connection: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
     let mut passed = headers.clone();
-    for name in OWN_HEADERS.iter().chain(&of_connection) {
+    strip_hop_headers(&mut passed);
+    for name in &OWN_HEADERS {
         passed.remove(name);
     }
     passed

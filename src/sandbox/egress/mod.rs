@@ -23,6 +23,7 @@ pub use dial::{Dialer, SystemDialer};
 pub(crate) use policy::ConfiguredEgress;
 pub use policy::{ConnectionOutcome, ConnectionRecord, EgressPolicy};
 pub use proxy::Proxy;
+pub(crate) use request::strip_hop_headers;
 pub use rule::{EgressRule, Host, RuleError};
 pub use sandbox_api::SandboxApi;
 
