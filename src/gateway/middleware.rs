@@ -305,19 +305,18 @@ impl Middleware {
         let ended = body.ended();
         let mut response = match self.admit(&mut parts, source).await {
             Ok(()) => {
-                // The credential is kept beside the request, because a stream has to check it again while it runs.
-                let shown =
-                    parts.extensions.get::<Caller>().map(|caller| (caller.clone(), parts.headers.clone()));
+                // The credential is kept beside the request, because a stream has to check it again while it runs. The gateway
+                // that the client has reached looks after it.
+                let is_passed_on = matches!(source, RequestSource::Gateway);
+                let caller = parts.extensions.get::<Caller>().filter(|_| !is_passed_on);
+                let shown = caller.map(|caller| (caller.clone(), parts.headers.clone()));
                 let current = self.trace_of(&parts, source.inside());
                 let request = Request::from_parts(parts, Body::new(body));
                 let handled = self.answer_admitted(source, request);
                 let response = telemetry::scoped(current, handled).await;
                 match shown {
-                    // The gateway that the client has reached looks after its credential.
-                    Some((caller, headers)) if !matches!(source, RequestSource::Gateway) => {
-                        guard_stream(response, &self.gateway, headers, caller)
-                    }
-                    _ => response,
+                    Some((caller, headers)) => guard_stream(response, &self.gateway, headers, caller),
+                    None => response,
                 }
             }
             Err(error) => {

@@ -61,10 +61,8 @@ struct Passing<'r> {
 /// Returns 503 if no gateway has the agent in time, and 424 if the one that has it was lost and may have begun.
 pub(in crate::gateway) async fn place(gateway: &Gateway, request: Request<Body>) -> Result<Placed, ApiError> {
     let ownership = gateway.swarm.ownership();
-    let (Some(key), Some(clue)) = (gateway.peer_key.get(), clue(request.method(), request.uri().path()))
-    else {
-        return Ok(Placed::Here(request));
-    };
+    let Some(key) = gateway.peer_key.get() else { return Ok(Placed::Here(request)) };
+    let Some(clue) = clue(request.method(), request.uri().path()) else { return Ok(Placed::Here(request)) };
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
         return Ok(Placed::Here(request));
     };
