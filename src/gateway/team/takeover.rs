@@ -53,6 +53,10 @@ async fn take_up(team: &Arc<Team>, agents: &BTreeSet<AgentId>) -> Result<(), Set
             here.insert(agent.clone());
         }
     }
+    if here.is_empty() {
+        // This gateway was silent for too long. The next sign of life says so, and wakes the loop.
+        return Ok(());
+    }
     tracing::info!(agents = here.len(), "this gateway takes over agents");
     lost_writes::settle(team, |agent| here.contains(agent)).await?;
     watchdog::settle(team).await?;
