@@ -140,17 +140,10 @@ impl Train {
                 continue;
             }
             self.projects.note_trouble(&name, None);
-            let look = async {
-                // Other gateways take submissions too.
-                if self.projects.swarm.ownership().is_shared() {
-                    tokio::time::sleep(SHARED_LOOK).await;
-                } else {
-                    std::future::pending::<()>().await;
-                }
-            };
             tokio::select! {
                 changed = queued.changed() => if changed.is_err() { return },
-                () = look => {}
+                // Other gateways take submissions too.
+                () = tokio::time::sleep(SHARED_LOOK), if self.projects.swarm.ownership().is_shared() => {}
             }
         }
     }

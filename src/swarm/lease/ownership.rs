@@ -208,12 +208,8 @@ impl Ownership {
 
     /// Waits until another gateway does not live any more, as far as this one knows.
     pub async fn until_gone(&self, gateway: Epoch) {
-        let mut changes = self.changes();
-        let lives = || self.group.as_ref().is_some_and(|group| lock(group).living.contains_key(&gateway));
-        while lives() {
-            // The sender lives as long as this does.
-            drop(changes.changed().await);
-        }
+        self.until(|| self.group.as_ref().is_none_or(|group| !lock(group).living.contains_key(&gateway)))
+            .await;
     }
 
     /// Follows the changes of owners and gateways.
@@ -224,19 +220,19 @@ impl Ownership {
 
     /// Waits until this gateway has the subject, or for ever if that never comes.
     pub async fn until_held(&self, subject: &LeaseSubject) {
-        let mut changes = self.changes();
-        while !self.holds(subject) {
-            // The sender lives as long as this does.
-            drop(changes.changed().await);
-        }
+        self.until(|| self.holds(subject)).await;
     }
 
     /// Waits until this gateway has the subject no more. A gateway without others never loses one.
     pub async fn until_lost(&self, subject: &LeaseSubject) {
-        let mut changes = self.changes();
-        while self.holds(subject) {
-            drop(changes.changed().await);
-        }
+        self.until(|| !self.holds(subject)).await;
+    }
+
+    /// Waits until the condition is true, which is looked at with each change. Whoever counts a change holds no lock that the
+    /// condition takes.
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        // An error means that the sender is gone, and it lives as long as this does.
+        drop(self.changes().wait_for(|_| is_so()).await);
     }
 
     /// Waits until the interrupted work of an agent was taken up. Returns `false` if its lease goes away before.
