@@ -43,7 +43,7 @@ struct RunningBridge {
 }
 
 fn subject(bridge: &str) -> LeaseSubject {
-    LeaseSubject { kind: LeaseKind::Bridge, name: bridge.to_owned() }
+    LeaseSubject::new(LeaseKind::Bridge, bridge)
 }
 
 impl Bridges {

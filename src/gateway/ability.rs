@@ -21,8 +21,7 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
     let mut found = BTreeMap::new();
     for agent in &config.agents {
         if let Some(reason) = of_agent(home, config, catalog, agent, &mut models) {
-            let name = agent.id.as_str().to_owned();
-            found.insert(LeaseSubject { kind: LeaseKind::Agent, name }, reason);
+            found.insert(LeaseSubject::agent(&agent.id), reason);
         }
     }
     for bridge in &config.bridges {
@@ -32,7 +31,7 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
             bridge.has_literal_token || secret::get(home, &name).is_ok_and(|token| token.is_some());
         if !is_there {
             let reason = format!("the secret {name} is not in {}", home.secrets().display());
-            found.insert(LeaseSubject { kind: LeaseKind::Bridge, name: bridge.name.clone() }, reason);
+            found.insert(LeaseSubject::new(LeaseKind::Bridge, &bridge.name), reason);
         }
     }
     found

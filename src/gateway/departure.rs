@@ -8,8 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::agent_services;
 use super::state::Gateway;
-use crate::id::AgentId;
-use crate::store::{LeaseKind, LeaseSubject};
+use crate::store::LeaseSubject;
 
 /// The agents that are about to go.
 #[derive(Default)]
@@ -23,10 +22,10 @@ impl Departures {
     /// when it is over. Nothing may begin on the subject meanwhile.
     pub(super) async fn has_ended(&mut self, gateway: &Arc<Gateway>, subject: &LeaseSubject) -> bool {
         // Without others, an agent is given up only because it was removed, and its sandbox with it.
-        if subject.kind != LeaseKind::Agent || !gateway.swarm.ownership().is_shared() {
+        if !gateway.swarm.ownership().is_shared() {
             return true;
         }
-        let Ok(agent) = subject.name.parse::<AgentId>() else { return true };
+        let Some(agent) = subject.as_agent() else { return true };
         match self.removals.remove(subject) {
             // After a failure, such as an engine that hangs, the agent stays and it is tried again.
             Some(removal) if removal.is_finished() => removal.await.unwrap_or(false),

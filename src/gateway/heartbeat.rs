@@ -169,8 +169,8 @@ impl Abilities {
 
 /// Returns everything that somebody has to take care of.
 fn wanted(config: &Config) -> BTreeSet<LeaseSubject> {
-    let subject = |kind, name: &str| LeaseSubject { kind, name: name.to_owned() };
-    let agents = config.agents.iter().map(|agent| subject(LeaseKind::Agent, agent.id.as_str()));
+    let subject = LeaseSubject::new;
+    let agents = config.agents.iter().map(|agent| LeaseSubject::agent(&agent.id));
     let bridges = config.bridges.iter().map(|bridge| subject(LeaseKind::Bridge, &bridge.name));
     let trains = config.projects.iter().map(|project| subject(LeaseKind::Train, project.name.as_str()));
     let servers = config.mcp_servers.iter().map(|server| subject(LeaseKind::Server, server.name.as_str()));
@@ -180,9 +180,7 @@ fn wanted(config: &Config) -> BTreeSet<LeaseSubject> {
 /// Returns the agents whose turns run or wait here.
 fn busy(driver: &TurnDriver) -> BTreeSet<LeaseSubject> {
     let turns = driver.list().into_iter();
-    turns
-        .map(|(_, turn)| LeaseSubject { kind: LeaseKind::Agent, name: turn.agent.as_str().to_owned() })
-        .collect()
+    turns.map(|(_, turn)| LeaseSubject::agent(&turn.agent)).collect()
 }
 
 /// Longest time for saying that this gateway ends. Without it, others wait until they take it for dead.

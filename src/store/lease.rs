@@ -11,6 +11,7 @@ use super::notice::NoticeKind;
 use super::sql::{self, Row, Transaction};
 use super::subjects::Leases;
 use super::{Database, Store, StoreError};
+use crate::id::AgentId;
 
 /// The kinds of subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +62,23 @@ pub struct LeaseSubject {
 }
 
 impl LeaseSubject {
+    #[must_use]
+    pub fn new(kind: LeaseKind, name: &str) -> Self {
+        Self { kind, name: name.to_owned() }
+    }
+
+    /// Returns the subject of an agent, with its sessions and its files.
+    #[must_use]
+    pub fn agent(agent: &AgentId) -> Self {
+        Self::new(LeaseKind::Agent, agent.as_str())
+    }
+
+    /// Returns the agent of such a subject. An id that this version does not allow belongs to nobody.
+    #[must_use]
+    pub fn as_agent(&self) -> Option<AgentId> {
+        if self.kind == LeaseKind::Agent { self.name.parse().ok() } else { None }
+    }
+
     /// Returns the subject of everything that happens at certain times for the whole team.
     #[must_use]
     pub const fn clock() -> Self {

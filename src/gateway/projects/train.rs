@@ -106,7 +106,7 @@ impl Train {
             for project in &self.projects.swarm.config().projects {
                 if tasks.get(&project.name).is_none_or(AbortHandle::is_finished) {
                     let name = project.name.clone();
-                    let subject = LeaseSubject { kind: LeaseKind::Train, name: name.as_str().to_owned() };
+                    let subject = LeaseSubject::new(LeaseKind::Train, name.as_str());
                     let train = Arc::clone(&self);
                     let work = move |end: CancellationToken| {
                         let work = Arc::clone(&train).work(name.clone());

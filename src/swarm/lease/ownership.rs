@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::id::AgentId;
-use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, LivingGateway, PeerAddress, Store};
+use crate::store::{Epoch, Lease, LeaseSubject, LivingGateway, PeerAddress, Store};
 use crate::sync::lock;
 
 /// The gateway that takes care of a subject.
@@ -74,11 +74,6 @@ impl Drop for LeaseUse {
     }
 }
 
-/// Returns the subject of an agent.
-fn agent_subject(agent: &AgentId) -> LeaseSubject {
-    LeaseSubject { kind: LeaseKind::Agent, name: agent.as_str().to_owned() }
-}
-
 impl Ownership {
     /// Creates that of a process with this database. One in a group owns nothing before its first sign of life.
     #[must_use]
@@ -127,7 +122,7 @@ impl Ownership {
     /// Returns who takes care of an agent, with its sessions and its files.
     #[must_use]
     pub fn of_agent(&self, agent: &AgentId) -> Owner {
-        if self.group.is_none() { Owner::Here } else { self.of_subject(&agent_subject(agent)) }
+        if self.group.is_none() { Owner::Here } else { self.of_subject(&LeaseSubject::agent(agent)) }
     }
 
     /// Returns `true` if this gateway takes care of the agent and has taken up what was interrupted elsewhere.
@@ -145,7 +140,7 @@ impl Ownership {
     /// Returns `true` if the agent's lease is here, be its interrupted work taken up or not.
     #[must_use]
     pub fn holds_agent(&self, agent: &AgentId) -> bool {
-        self.group.is_none() || self.holds(&agent_subject(agent))
+        self.group.is_none() || self.holds(&LeaseSubject::agent(agent))
     }
 
     /// Begins work on a subject. Returns `None` if this gateway may not: another one takes care of it, or this one was
@@ -165,7 +160,7 @@ impl Ownership {
     /// Begins work for an agent, as [`Self::enter`] does.
     #[must_use]
     pub fn enter_agent(self: &Arc<Self>, agent: &AgentId) -> Option<LeaseUse> {
-        if self.group.is_none() { Some(LeaseUse(None)) } else { self.enter(agent_subject(agent)) }
+        if self.group.is_none() { Some(LeaseUse(None)) } else { self.enter(LeaseSubject::agent(agent)) }
     }
 
     /// Returns `true` if something is at work on the subject here.
@@ -279,10 +274,9 @@ fn reachable(
 }
 
 impl Known {
-    /// Returns the agents whose leases are held. An id that this version does not allow belongs to nobody.
+    /// Returns the agents whose leases are held.
     fn agents(&self) -> impl Iterator<Item = AgentId> {
-        let agents = self.held.iter().filter(|subject| subject.kind == LeaseKind::Agent);
-        agents.filter_map(|subject| subject.name.parse().ok())
+        self.held.iter().filter_map(LeaseSubject::as_agent)
     }
 }
 
@@ -313,10 +307,10 @@ mod tests {
     /// Gives the agents to their owners, of which this gateway holds those of `held`.
     fn update(ownership: &Ownership, owners: &[(&str, Option<Epoch>)], held: &[&str], until: i64) {
         let leases = owners.iter().map(|(agent, owner)| {
-            let subject = agent_subject(&id(agent));
+            let subject = LeaseSubject::agent(&id(agent));
             (subject.clone(), Lease { subject, owner: *owner, token: 1 })
         });
-        let held = held.iter().map(|agent| agent_subject(&id(agent))).collect();
+        let held = held.iter().map(|agent| LeaseSubject::agent(&id(agent))).collect();
         let living = [gateway(ME), gateway(OTHER)];
         ownership.update(LeaseView { held, leases: &leases.collect(), living: &living, until });
     }
@@ -327,7 +321,7 @@ mod tests {
         assert!(!ownership.is_shared() && ownership.has_agent(&id("coder")));
         assert_eq!(ownership.of_agent(&id("coder")), Owner::Here);
         let held = ownership.enter_agent(&id("coder"));
-        assert!(held.is_some() && !ownership.is_in_use(&agent_subject(&id("coder"))));
+        assert!(held.is_some() && !ownership.is_in_use(&LeaseSubject::agent(&id("coder"))));
         update(&ownership, &[("coder", Some(OTHER))], &[], 0);
         assert_eq!(ownership.of_agent(&id("coder")), Owner::Here);
         assert_eq!((ownership.settled_agents(), ownership.others()), (None, Vec::new()));
@@ -355,10 +349,10 @@ mod tests {
         update(&ownership, &[("coder", Some(ME))], &[], later);
         assert!(ownership.enter_agent(&id("coder")).is_none());
         drop(first);
-        assert!(ownership.is_in_use(&agent_subject(&id("coder"))));
+        assert!(ownership.is_in_use(&LeaseSubject::agent(&id("coder"))));
         assert_eq!(ownership.of_agent(&id("coder")), Owner::Here);
         drop(second);
-        assert!(!ownership.is_in_use(&agent_subject(&id("coder"))));
+        assert!(!ownership.is_in_use(&LeaseSubject::agent(&id("coder"))));
         assert_eq!(ownership.of_agent(&id("coder")), Owner::Nobody);
     }
 
@@ -392,9 +386,9 @@ mod tests {
         assert!(!changes.has_changed().unwrap());
         // Away and back: its work may have been interrupted elsewhere meanwhile.
         update(&ownership, &[("coder", Some(OTHER))], &[], later);
-        ownership.until_lost(&agent_subject(&id("coder"))).await;
+        ownership.until_lost(&LeaseSubject::agent(&id("coder"))).await;
         update(&ownership, &[("coder", Some(ME))], &["coder"], later);
-        ownership.until_held(&agent_subject(&id("coder"))).await;
+        ownership.until_held(&LeaseSubject::agent(&id("coder"))).await;
         assert!(!ownership.has_agent(&id("coder")));
     }
 }
