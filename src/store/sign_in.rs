@@ -84,6 +84,17 @@ impl<A> SignIns<&Database<A>> {
         .await
     }
 
+    /// Finds a sign-in by its id, expired or not.
+    pub(crate) async fn with_id(self, id: String) -> Result<Option<SignIn>, StoreError> {
+        self.read("look a sign-in up", move |connection| {
+            connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM sign_in WHERE id = ?1"))?
+                .query_row([id], row)
+                .optional()
+        })
+        .await
+    }
+
     /// Returns all sign-ins, the oldest first, expired ones too.
     pub(crate) async fn list(self) -> Result<Vec<SignIn>, StoreError> {
         self.read("list the sign-ins", list).await

@@ -104,8 +104,8 @@ pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Optio
 ///
 /// Returns the store's error if the database can't be read.
 pub(crate) async fn with_id(gateway: &Gateway, id: &str) -> Result<Option<SignIn>, StoreError> {
-    let all = gateway.swarm.store().sign_ins().list().await?;
-    still_good(gateway, all.into_iter().find(|found| found.id == id)).await
+    let found = gateway.swarm.store().sign_ins().with_id(id.to_owned()).await?;
+    still_good(gateway, found).await
 }
 
 /// Returns a sign-in if it is not expired, and the token or the account is still there with which it began.
