@@ -16,11 +16,10 @@ use crate::store::{LeaseKind, LeaseSubject};
 
 /// Returns the subjects that this gateway can't take care of, each with the reason.
 pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeMap<LeaseSubject, String> {
-    // Many agents have the same model.
-    let mut models: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    let mut looked = Looked::default();
     let mut found = BTreeMap::new();
     for agent in &config.agents {
-        if let Some(reason) = of_agent(home, config, catalog, agent, &mut models) {
+        if let Some(reason) = of_agent(home, config, catalog, agent, &mut looked) {
             found.insert(LeaseSubject::agent(&agent.id), reason);
         }
     }
@@ -37,15 +36,24 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
     found
 }
 
+/// The results that many agents share.
+#[derive(Default)]
+struct Looked<'c> {
+    /// The reasons why models can't be asked, by their names.
+    models: BTreeMap<&'c str, Option<String>>,
+    has_openclaw: Option<bool>,
+}
+
 fn of_agent<'c>(
     home: &Home,
     config: &'c Config,
     catalog: &Catalog,
     agent: &'c Agent,
-    models: &mut BTreeMap<&'c str, Option<String>>,
+    looked: &mut Looked<'c>,
 ) -> Option<String> {
     if agent.runtime == plugin::RUNTIME {
-        return versions::current(home).is_none().then(|| "OpenClaw is not installed here".to_owned());
+        let is_there = *looked.has_openclaw.get_or_insert_with(|| versions::current(home).is_some());
+        return (!is_there).then(|| "OpenClaw is not installed here".to_owned());
     }
     // Agent programs sign in in several ways. One that can't says so when it runs.
     if agent.runtime != NATIVE {
@@ -55,8 +63,8 @@ fn of_agent<'c>(
     let wanted: Vec<&ModelRef> = agent.model.iter().chain(&agent.fallbacks).collect();
     let mut first = None;
     for model in wanted {
-        let lack = models.entry(model.as_str()).or_insert_with(|| {
-            let error = catalog.resolve(model, config).err()?;
+        let lack = looked.models.entry(model.as_str()).or_insert_with(|| {
+            let error = catalog.describe(model, config).err()?;
             let hint = error.hint().map(|hint| format!(": {hint}")).unwrap_or_default();
             Some(format!("{}{hint}", chain(&error)))
         });

@@ -103,12 +103,21 @@ pub(crate) fn check_files(home: &Home, group: &GatewayGroup) -> Result<(), Share
 ///
 /// Returns an error if the file can't be read.
 pub(crate) fn own(home: &Home, instance: &str) -> Result<SharedConfig, ConfigError> {
-    let (_, document) = file::read_document(home)?;
-    Ok(SharedConfig {
-        text: shared_part(&document).to_string(),
+    Ok(shared(home, instance, &present(home)?))
+}
+
+/// Returns the part of the home's file that it shares.
+fn present(home: &Home) -> Result<Value, ConfigError> {
+    Ok(shared_part(&file::read_document(home)?.1))
+}
+
+/// Returns this part as the database has it.
+fn shared(home: &Home, instance: &str, present: &Value) -> SharedConfig {
+    SharedConfig {
+        text: present.to_string(),
         root: home.files().to_string_lossy().into_owned(),
         by: instance.to_owned(),
-    })
+    }
 }
 
 /// Makes the configuration of the database that of this home. Returns `true` if that changed anything.
@@ -128,8 +137,7 @@ pub(crate) fn adopt(home: &Home, group: &GatewayGroup) -> Result<bool, SharedCon
         Ok::<_, ConfigError>(has_changed)
     })?;
     // What the file has now, and not what the database has: the paths are those of this home.
-    let (_, document) = file::read_document(home)?;
-    Base { revision: group.revision, config: shared_part(&document) }.write(home)?;
+    note_published(home, group.revision)?;
     Ok(has_changed)
 }
 
@@ -139,8 +147,7 @@ pub(crate) fn adopt(home: &Home, group: &GatewayGroup) -> Result<bool, SharedCon
 ///
 /// Returns an error if a file can't be read or written.
 pub(crate) fn note_published(home: &Home, revision: i64) -> Result<(), SharedConfigError> {
-    let (_, document) = file::read_document(home)?;
-    Base { revision, config: shared_part(&document) }.write(home)?;
+    Base { revision, config: present(home)? }.write(home)?;
     Ok(())
 }
 
@@ -156,12 +163,12 @@ pub(crate) async fn synchronise(
 ) -> Result<Sharing, SharedConfigError> {
     let Some(newest) = store.gateway_group().revision().await? else { return Ok(Sharing::Same) };
     let base = Base::read(home)?;
-    let own = own(home, instance)?;
-    let present: Value = serde_json::from_str(&own.text).map_err(SharedConfigError::Malformed)?;
+    let present = present(home)?;
     let sharing = decide(base.as_ref().map(|base| (base.revision, &base.config)), &present, newest);
     match (sharing, base) {
         (Sharing::Publish, Some(base)) => {
             // If another gateway was faster, the next look finds its configuration.
+            let own = shared(home, instance, &present);
             if let Some(revision) = store.gateway_group().replace_config(base.revision, own).await? {
                 Base { revision, config: present }.write(home)?;
                 tracing::info!(revision, "the configuration was shared with the other gateways");
