@@ -141,10 +141,12 @@ impl Root {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         match nix::fcntl::open(folder, flags, Mode::empty()) {
             Ok(fd) => Ok(Self { fd }),
-            Err(errno) => Err(match elsewhere::engine_of(folder).filter(|_| errno == Errno::ENOTDIR) {
-                Some(engine) => BeneathError::Elsewhere { path: folder.to_owned(), engine },
-                None => errno_error("open", folder, "a folder")(errno),
-            }),
+            Err(errno) => {
+                Err(match (errno == Errno::ENOTDIR).then(|| elsewhere::engine_of(folder)).flatten() {
+                    Some(engine) => BeneathError::Elsewhere { path: folder.to_owned(), engine },
+                    None => errno_error("open", folder, "a folder")(errno),
+                })
+            }
         }
     }
 
