@@ -4,11 +4,9 @@
 
 use std::collections::HashMap;
 
-use bollard::models::VolumeCreateRequest;
-
 use crate::home::{Home, instance};
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::{SandboxError, names};
+use crate::sandbox::{SandboxError, names, volumes};
 
 /// Makes sure that an engine is this home's to use. Only the first call for an engine on another machine asks it.
 ///
@@ -34,16 +32,10 @@ async fn claim(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
         (names::LABEL_INSTANCE.to_owned(), id),
     ]);
     let name = names::claim(home);
-    let request = VolumeCreateRequest {
-        name: Some(name.clone()),
-        labels: Some(labels.clone()),
-        ..VolumeCreateRequest::default()
-    };
     // The engine changes nothing of a volume of this name that is there. Docker's answer has no labels then if the engine was
     // started since, so they are asked for.
+    volumes::create(engine, &name, labels.clone()).await?;
     let client = engine.client()?;
-    let what = format!("create the volume {name}");
-    engine.call(&what, engine::SLOW, client.create_volume(request)).await?;
     let what = format!("look for the volume {name}");
     let found = engine.call(&what, engine::QUICK, client.inspect_volume(&name)).await?;
     match found.labels == labels {

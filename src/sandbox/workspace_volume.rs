@@ -10,10 +10,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bollard::models::{ContainerCreateBody, HostConfig, VolumeCreateRequest};
+use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
-    DownloadFromContainerOptionsBuilder, ListContainersOptionsBuilder, ListVolumesOptionsBuilder,
-    UploadToContainerOptionsBuilder,
+    DownloadFromContainerOptionsBuilder, ListContainersOptionsBuilder, UploadToContainerOptionsBuilder,
 };
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -189,10 +188,8 @@ impl WorkspaceVolume<'_> {
     }
 
     async fn check_is_there(&self) -> Result<(), SandboxError> {
-        let (engine, name) = (self.engine, &self.mark.volume);
-        let client = engine.client()?;
-        let what = format!("look for the volume {name}");
-        let found = engine.find(&what, engine::QUICK, client.inspect_volume(name)).await?;
+        let name = &self.mark.volume;
+        let found = volumes::inspect(self.engine, name).await?;
         let gone = || self.problem(format!("is gone: the engine {} has no volume {name}", self.mark.engine));
         found.map(drop).ok_or_else(gone)
     }
@@ -205,10 +202,7 @@ impl WorkspaceVolume<'_> {
         let listed = client.list_containers(Some(options));
         let found = self.engine.call("list containers", engine::DISPLAY_TIMEOUT, listed).await?;
         let own = names::carrier(self.home, self.agent);
-        let mut names = found.into_iter().map(|container| {
-            let name = container.names.unwrap_or_default().into_iter().next().unwrap_or_default();
-            name.trim_start_matches('/').to_owned()
-        });
+        let mut names = found.into_iter().map(|container| containers::Container::from(container).name);
         match names.find(|name| *name != own) {
             Some(other) => Err(self.problem(format!("is still used by the container {other}"))),
             None => Ok(()),
@@ -219,19 +213,12 @@ impl WorkspaceVolume<'_> {
         let (engine, name) = (self.engine, &self.mark.volume);
         // From here on the home has an id, by which it knows the volume.
         engine_claim::check(engine, self.home).await?;
-        let client = engine.client()?;
         let mut labels = HashMap::from([
             (names::LABEL_WORKSPACE.to_owned(), self.agent.to_string()),
             (names::LABEL_WORKSPACE_HOME.to_owned(), names::owner(self.home)),
         ]);
         labels.extend(ids(self.home).into_iter().next().map(|id| (names::LABEL_INSTANCE.to_owned(), id)));
-        let request = VolumeCreateRequest {
-            name: Some(name.clone()),
-            labels: Some(labels),
-            ..VolumeCreateRequest::default()
-        };
-        let what = format!("create the volume {name}");
-        engine.call(&what, engine::SLOW, client.create_volume(request)).await.map(drop)
+        volumes::create(engine, name, labels).await
     }
 
     fn problem(&self, what: String) -> SandboxError {
@@ -284,11 +271,8 @@ pub(crate) const FOREIGN: &str =
 ///
 /// Returns an error if the engine does not answer, or if a container has the volume.
 pub(crate) async fn remove(engine: &Engine, home: &Home, mark: &Mark) -> Result<Removed, SandboxError> {
-    match is_own(engine, home, mark).await? {
-        None => Ok(Removed::Gone),
-        Some(false) => Ok(Removed::Foreign),
-        Some(true) => volumes::remove(engine, &mark.volume).await.map(|()| Removed::Gone),
-    }
+    let is_own = is_own(engine, home, mark).await?;
+    remove_own(engine, mark, is_own).await
 }
 
 /// Removes the volume as [`remove`] does, with the sandbox of the agent that has it. An engine that was away when the agent
@@ -303,17 +287,25 @@ pub(crate) async fn remove_with_sandbox(
     agent: &AgentId,
     mark: &Mark,
 ) -> Result<Removed, SandboxError> {
-    if is_own(engine, home, mark).await? == Some(true) {
+    let is_own = is_own(engine, home, mark).await?;
+    if is_own == Some(true) {
         containers::remove(engine, &names::sandbox(home, agent)).await?;
     }
-    remove(engine, home, mark).await
+    remove_own(engine, mark, is_own).await
+}
+
+/// Removes the volume if [`is_own`] has said so.
+async fn remove_own(engine: &Engine, mark: &Mark, is_own: Option<bool>) -> Result<Removed, SandboxError> {
+    match is_own {
+        None => Ok(Removed::Gone),
+        Some(false) => Ok(Removed::Foreign),
+        Some(true) => volumes::remove(engine, &mark.volume).await.map(|()| Removed::Gone),
+    }
 }
 
 /// Returns `true` if this home has made the volume, or a gateway that has the same files. `None` if there is none.
 async fn is_own(engine: &Engine, home: &Home, mark: &Mark) -> Result<Option<bool>, SandboxError> {
-    let (client, name) = (engine.client()?, &mark.volume);
-    let what = format!("look for the volume {name}");
-    let found = engine.find(&what, engine::QUICK, client.inspect_volume(name)).await?;
+    let found = volumes::inspect(engine, &mark.volume).await?;
     // A copy of a home has the marks of the original.
     let of_us = |id: &String| ids(home).contains(id);
     Ok(found.map(|found| found.labels.get(names::LABEL_INSTANCE).is_some_and(of_us)))
@@ -347,15 +339,11 @@ fn marks(home: &Home) -> Result<Vec<(AgentId, Mark)>, SandboxError> {
 ///
 /// Returns an error if the engine does not answer, or if the marks can't be read.
 pub(crate) async fn unclaimed(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
-    let client = engine.client()?;
     let mut found: Vec<String> = Vec::new();
     for id in ids(home) {
         let labels = vec![names::LABEL_WORKSPACE.to_owned(), format!("{}={id}", names::LABEL_INSTANCE)];
         let filters = HashMap::from([("label".to_owned(), labels)]);
-        let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
-        let listed = client.list_volumes(Some(options));
-        let listed = engine.call("list volumes", engine::DISPLAY_TIMEOUT, listed).await?;
-        found.extend(listed.volumes.unwrap_or_default().into_iter().map(|found| found.name));
+        found.extend(volumes::matching(engine, &filters).await?);
     }
     // Read last: a volume is there before its mark.
     let marks = marks(home)?;
