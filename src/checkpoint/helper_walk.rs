@@ -6,12 +6,11 @@
 use std::io::{self, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::content::ContentId;
 use super::error::CheckpointError;
-use super::index::{Index, IndexedFile, NewFolder, Stamp};
+use super::index::{Index, IndexedFile, NewFolder, Stamp, find};
 use super::objects::{CLONE_FROM, Objects};
 use super::scan::{Named, Scan, ScanInput};
 use super::tree::{Node, TreeEntry};
@@ -77,9 +76,9 @@ impl HelperWalk<'_> {
         progress: &mut Progress,
     ) -> Result<Option<ContentId>, CheckpointError> {
         if depth > self.input.limits.depth {
-            return Err(self.limit("the folders of the workspace are nested too deep"));
+            return Err(self.input.limit("the folders of the workspace are nested too deep"));
         }
-        self.go_on(progress)?;
+        self.input.go_on(progress.end)?;
         let most = self.input.limits.entries;
         let room = most.saturating_sub(progress.names);
         let (listed, more) = match self.files.list_entries(path, room) {
@@ -94,7 +93,7 @@ impl HelperWalk<'_> {
         };
         progress.names += listed.len();
         if more {
-            return Err(self.limit(&format!("the workspace has more than {most} files and folders")));
+            return Err(self.input.limit(&format!("the workspace has more than {most} files and folders")));
         }
         let key = path.as_os_str().as_bytes();
         let before = self.old.folder(key);
@@ -103,10 +102,7 @@ impl HelperWalk<'_> {
         let mut new = NewFolder::new(key.to_vec(), ContentId([0; 32]), listed.len());
         for entry in listed {
             let name = entry.name();
-            let file = known.as_mut().and_then(|known| {
-                while known.next_if(|file| *file.name < *name).is_some() {}
-                known.next_if(|file| *file.name == *name)
-            });
+            let file = known.as_mut().and_then(|known| find(known, name));
             let place = path.join(std::ffi::OsStr::from_bytes(name));
             let node = match entry.kind {
                 FileKind::File => {
@@ -155,7 +151,7 @@ impl HelperWalk<'_> {
         progress.bytes = progress.bytes.saturating_add(entry.size);
         let most = self.input.limits.bytes;
         if progress.bytes > most {
-            return Err(self.limit(&format!("the workspace has more than {most} bytes")));
+            return Err(self.input.limit(&format!("the workspace has more than {most} bytes")));
         }
         for _ in 0..READS {
             let stamp = stamp(&entry);
@@ -194,7 +190,7 @@ impl HelperWalk<'_> {
 
     /// Brings the content of a file here. Returns `None` if it has another size by now.
     fn transfer(&self, path: &Path, size: u64, progress: &Progress) -> Result<Option<ContentId>, Failure> {
-        self.go_on(progress)?;
+        self.input.go_on(progress.end)?;
         if size < CLONE_FROM {
             let (bytes, found) = self.files.beginning(path, size)?;
             if found != size || bytes.len() as u64 != size {
@@ -210,7 +206,7 @@ impl HelperWalk<'_> {
         let mut buffer = vec![0; 256 << 10];
         let mut copied = 0;
         loop {
-            self.go_on(progress)?;
+            self.input.go_on(progress.end)?;
             let count = reader.read(&mut buffer).map_err(Failure::of_part)?;
             copied += count as u64;
             if copied > size {
@@ -224,22 +220,7 @@ impl HelperWalk<'_> {
         if copied != size {
             return Ok(None);
         }
-        Ok(Some(self.objects.put_file(&draft, size, || self.go_on(progress))?))
-    }
-
-    fn go_on(&self, progress: &Progress) -> Result<(), CheckpointError> {
-        if self.input.stop.load(Ordering::Relaxed) {
-            return Err(CheckpointError::Stopped);
-        }
-        if Instant::now() > progress.end {
-            let seconds = self.input.limits.time.as_secs();
-            return Err(self.limit(&format!("reading the workspace takes longer than {seconds} s")));
-        }
-        Ok(())
-    }
-
-    fn limit(&self, limit: &str) -> CheckpointError {
-        CheckpointError::Limit { agent: self.input.agent.clone(), limit: limit.to_owned() }
+        Ok(Some(self.objects.put_file(&draft, size, || self.input.go_on(progress.end))?))
     }
 }
 

@@ -7,6 +7,7 @@
 //! An index stays in the form in which it is stored, because each look needs all of it once and changes little.
 
 use std::io::Read as _;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::path::Path;
 
@@ -72,6 +73,12 @@ impl<'a> IndexedFolder<'a> {
 /// The regular files of a folder, sorted by name.
 #[derive(Clone, Debug)]
 pub(super) struct IndexedFiles<'a>(&'a [u8]);
+
+/// Returns the file of this name. Names are asked for in their order, and those before it are passed.
+pub(super) fn find<'a>(known: &mut Peekable<IndexedFiles<'a>>, name: &[u8]) -> Option<IndexedFile<'a>> {
+    while known.next_if(|file| *file.name < *name).is_some() {}
+    known.next_if(|file| *file.name == *name)
+}
 
 impl<'a> Iterator for IndexedFiles<'a> {
     type Item = IndexedFile<'a>;

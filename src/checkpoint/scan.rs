@@ -3,8 +3,8 @@
 //! Several threads walk through its folders, because nearly all of the time is spent in system calls.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::content::ContentId;
 use super::error::CheckpointError;
@@ -87,6 +87,25 @@ pub(super) struct ScanInput<'a> {
     pub(super) limits: ScanLimits,
     /// Set to stop the scan.
     pub(super) stop: &'a AtomicBool,
+}
+
+impl ScanInput<'_> {
+    /// Returns an error if the scan is to be stopped, or if its time is over at `end`.
+    pub(super) fn go_on(&self, end: Instant) -> Result<(), CheckpointError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(CheckpointError::Stopped);
+        }
+        if Instant::now() > end {
+            let seconds = self.limits.time.as_secs();
+            return Err(self.limit(&format!("reading the workspace takes longer than {seconds} s")));
+        }
+        Ok(())
+    }
+
+    /// Returns the error of a workspace that exceeds a limit.
+    pub(super) fn limit(&self, limit: &str) -> CheckpointError {
+        CheckpointError::Limit { agent: self.agent.clone(), limit: limit.to_owned() }
+    }
 }
 
 /// Looks at a workspace, stores what is new, and brings the index up to date. After an error the index knows what was

@@ -20,7 +20,7 @@ use nix::sys::stat::{FileStat, SFlag, fstat, fstatat};
 
 use super::content::ContentId;
 use super::error::CheckpointError;
-use super::index::{Index, IndexedFile, NewFolder, Stamp};
+use super::index::{Index, IndexedFile, NewFolder, Stamp, find};
 use super::objects::Objects;
 use super::scan::{Named, Scan, ScanInput};
 use super::tree::{Node, TreeEntry};
@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
         let names = names(&folder.folder).map_err(|errno| self.failed(path, errno))?;
         let most = self.input.limits.entries;
         if self.names.fetch_add(names.len(), Ordering::Relaxed) + names.len() > most {
-            return Err(self.limit(&format!("the workspace has more than {most} files and folders")));
+            return Err(self.input.limit(&format!("the workspace has more than {most} files and folders")));
         }
         Ok(names)
     }
@@ -240,13 +240,10 @@ impl<'a> Walk<'a> {
             if at == first || at.is_multiple_of(64) {
                 self.go_on()?;
             }
-            let file = known.as_mut().and_then(|known| {
-                while known.next_if(|file| *file.name < *name.as_bytes()).is_some() {}
-                known.next_if(|file| *file.name == *name.as_bytes())
-            });
+            let file = known.as_mut().and_then(|known| find(known, name.as_bytes()));
             extend(&mut path, level.path.len(), name);
             if path.len() > MAX_PATH {
-                return Err(self.limit("a path in the workspace is too long"));
+                return Err(self.input.limit("a path in the workspace is too long"));
             }
             found.push(match self.entry(level, name, &path, (file, &mut bytes))? {
                 Entry::Found(found) => Some(found),
@@ -315,7 +312,7 @@ impl<'a> Walk<'a> {
     /// Looks into a folder.
     fn folder(&self, level: &Arc<Level>, place: usize, mode: u32) -> Result<(), CheckpointError> {
         if level.depth >= self.input.limits.depth {
-            return Err(self.limit("the folders of the workspace are nested too deep"));
+            return Err(self.input.limit("the folders of the workspace are nested too deep"));
         }
         let Some(name) = level.names.get(place) else { return Ok(()) };
         let mut path = level.path.clone();
@@ -427,25 +424,17 @@ impl<'a> Walk<'a> {
         };
         let most = self.input.limits.bytes;
         if before.saturating_add(bytes) > most {
-            return Err(self.limit(&format!("the workspace uses more than {most} bytes")));
+            return Err(self.input.limit(&format!("the workspace uses more than {most} bytes")));
         }
         Ok(())
     }
 
     /// Returns an error if the walk is to be stopped, or takes too long.
     fn go_on(&self) -> Result<(), CheckpointError> {
-        if self.input.stop.load(Ordering::Relaxed) || self.has_failed.load(Ordering::Relaxed) {
+        if self.has_failed.load(Ordering::Relaxed) {
             return Err(CheckpointError::Stopped);
         }
-        if Instant::now() > self.end {
-            let seconds = self.input.limits.time.as_secs();
-            return Err(self.limit(&format!("reading the workspace takes longer than {seconds} s")));
-        }
-        Ok(())
-    }
-
-    fn limit(&self, limit: &str) -> CheckpointError {
-        CheckpointError::Limit { agent: self.input.agent.clone(), limit: limit.to_owned() }
+        self.input.go_on(self.end)
     }
 
     fn failed(&self, path: &[u8], errno: Errno) -> CheckpointError {

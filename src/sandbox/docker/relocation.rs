@@ -7,7 +7,7 @@ use crate::error::chain;
 use crate::home::elsewhere;
 use crate::id::AgentId;
 use crate::sandbox::engines::{PlacedEngine, PlannedMove};
-use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::image;
 use crate::sandbox::workspace_volume::WorkspaceVolume;
 use crate::sandbox::{Relocation, SandboxError, containers, names, workspace};
 
@@ -78,8 +78,7 @@ impl DockerSandbox {
         let failed = |(path, source)| SandboxError::Host { path, source };
         let user = workspace::sandbox_user(&found.identity).map_err(failed)?;
         let owner = workspace::owner(&found.identity).map_err(failed)?;
-        let image = image::reference(&self.home, &config, Recipe::Sandbox);
-        let image = found.docker.image.clone().unwrap_or(image);
+        let image = image::of_agent(&self.home, &config, found);
         let place = WorkspaceVolume {
             home: &self.home,
             agent,

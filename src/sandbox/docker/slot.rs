@@ -12,7 +12,7 @@ use crate::sandbox::egress;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::PlacedEngine;
 use crate::sandbox::helper::{Environment, HelperClient, PausableClock};
-use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::image;
 use crate::sandbox::mount::{ApprovedMount, Mounts};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::program_mounts::ProgramMount;
@@ -213,8 +213,7 @@ impl ContainerPlan {
         engine: PlacedEngine,
     ) -> Self {
         let mounts = Mounts::new(config, approved);
-        let image = agent.docker.image.clone();
-        let image = image.unwrap_or_else(|| image::reference(home, config, Recipe::Sandbox));
+        let image = image::of_agent(home, config, agent);
         let assigned = config.projects.iter().filter(|project| project.has_agent(&agent.id));
         let projects: Vec<_> = assigned.filter_map(|project| ProjectMount::new(home, project)).collect();
         let is_program_inside = agent.is_run_by_program() && !agent.runs_on_host();

@@ -23,7 +23,7 @@ use bollard::query_parameters::{
 };
 use futures_util::StreamExt as _;
 
-use crate::config::Config;
+use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::{SandboxError, names};
@@ -68,6 +68,11 @@ pub(crate) type ProgressSink<'a> = &'a (dyn Fn(ImageProgress) + Send + Sync);
 #[must_use]
 pub fn reference(home: &Home, config: &Config, recipe: Recipe) -> String {
     configured_image(config, recipe).map_or_else(|| recipe.reference(home), str::to_owned)
+}
+
+/// Returns the name of the image of an agent's sandbox.
+pub(crate) fn of_agent(home: &Home, config: &Config, agent: &Agent) -> String {
+    agent.docker.image.clone().unwrap_or_else(|| reference(home, config, Recipe::Sandbox))
 }
 
 /// Returns the image that the configuration names instead of flock's own.
