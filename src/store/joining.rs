@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use super::StoreError;
 use super::gateway_group::GatewayGroup;
 use super::location;
-use super::postgres::{self, DEFAULT_SCHEMA, DEFAULT_SECRET, Settings};
-use crate::config::secret;
+use super::postgres::{self, Settings};
 use crate::home::Home;
 
 /// A database on a server.
@@ -31,12 +30,8 @@ impl ServerPlace {
     ///
     /// Returns the reason if one of them is not as it should be. It does not quote what may be a password.
     pub(crate) fn parse(address: &str, schema: Option<&str>, secret: Option<&str>) -> Result<Self, String> {
-        let settings = Settings::parse(address, schema.unwrap_or(DEFAULT_SCHEMA))?;
-        let secret = secret.unwrap_or(DEFAULT_SECRET);
-        if !secret::is_name(secret) {
-            return Err("the name of the secret is not one".to_owned());
-        }
-        Ok(Self { settings, secret: secret.to_owned() })
+        let (settings, secret) = location::server(address, schema, secret)?;
+        Ok(Self { settings, secret })
     }
 
     /// Returns the group of gateways that use this database, or `None` if there is no group, or no database. `home` has the

@@ -31,6 +31,24 @@ pub(super) enum Location {
     },
 }
 
+/// Returns the settings of a server's database and the name of its secret, by the names that somebody gave.
+///
+/// # Errors
+///
+/// Returns the reason if one of them is not as it should be. It does not quote what may be a password.
+pub(super) fn server(
+    address: &str,
+    schema: Option<&str>,
+    secret: Option<&str>,
+) -> Result<(Settings, String), String> {
+    let settings = Settings::parse(address, schema.unwrap_or(DEFAULT_SCHEMA))?;
+    let secret = secret.unwrap_or(DEFAULT_SECRET);
+    if !secret::is_name(secret) {
+        return Err("the name of the secret is not one".to_owned());
+    }
+    Ok((settings, secret.to_owned()))
+}
+
 /// The content of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

@@ -26,12 +26,11 @@ pub(crate) use self::error::MoveError;
 use self::state::{MovedNote, NOTE_TABLE, STATE_TABLE};
 use super::audit_chain::{self, AuditVerification, ChainHead, PruneMarker};
 use super::location::{self, Location};
-use super::postgres::{DEFAULT_SCHEMA, DEFAULT_SECRET, SchemaEnd, Settings};
+use super::postgres::{SchemaEnd, Settings};
 use super::sql::{self, Connection};
 use super::sqlite::file_end::{self, FileEnd};
 use super::{Store, StoreError};
 use crate::clock;
-use crate::config::secret;
 use crate::fault_point::{FaultPoint, reach};
 use crate::home::{Home, HomeError, instance};
 
@@ -461,13 +460,7 @@ fn server_of(request: &MoveRequest) -> Result<(Settings, String), MoveError> {
     let Destination::Server { address, schema, secret } = &request.to else {
         return Err(MoveError::Target("it is no server".to_owned()));
     };
-    let schema = schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
-    let settings = Settings::parse(address, schema).map_err(MoveError::Target)?;
-    let secret = secret.as_deref().unwrap_or(DEFAULT_SECRET);
-    if !secret::is_name(secret) {
-        return Err(MoveError::Target("the name of the secret is not one".to_owned()));
-    }
-    Ok((settings, secret.to_owned()))
+    location::server(address, schema.as_deref(), secret.as_deref()).map_err(MoveError::Target)
 }
 
 fn there(location: &Location) -> MoveError {
