@@ -132,12 +132,6 @@ fn a_gateway_works_with_the_moved_database() {
     assert_eq!(messages(&home), 6);
 }
 
-/// Returns what drafts of homes and archives are left beside the home.
-fn drafts(home: &TempHome) -> Vec<PathBuf> {
-    let all = std::fs::read_dir(home.outside()).unwrap().map(|entry| entry.unwrap().path());
-    all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".flock-")).collect()
-}
-
 #[test]
 fn a_backup_of_a_home_on_a_server_becomes_a_home_in_a_file_or_on_a_server() {
     let Some(server) = postgres::server() else { return };
@@ -163,7 +157,7 @@ fn a_backup_of_a_home_on_a_server_becomes_a_home_in_a_file_or_on_a_server() {
         occupied.stderr.contains("it has a database of flock") && occupied.stderr.contains("DROP SCHEMA"),
         "{occupied:?}"
     );
-    assert!(!beside("taken").exists() && drafts(&home).is_empty(), "{:?}", drafts(&home));
+    assert!(!beside("taken").exists() && home.drafts().is_empty(), "{:?}", home.drafts());
 
     let restored = in_home("file", &["restore", &file, "--json"]).ok().json();
     assert_eq!(restored["server"], json!(null), "{restored:#}");
@@ -202,7 +196,7 @@ fn a_backup_and_a_restore_without_the_server_leave_nothing() {
     let line = ["--home", &other, "restore", &file];
     let failed = home.flock([&line[..], &["--to", &address]].concat()).fails(1);
     assert!(failed.stderr.contains(&format!("127.0.0.1:{port}/flock")), "{failed:?}");
-    assert!(!home.outside().join("other").exists() && drafts(&home).is_empty(), "{:?}", drafts(&home));
+    assert!(!home.outside().join("other").exists() && home.drafts().is_empty(), "{:?}", home.drafts());
     for wrong in
         [&["--to", "mysql://a:hunter2@db/b"][..], &["--schema", "x"], &["--to", "sqlite", "--replace-nul"]]
     {
@@ -215,7 +209,7 @@ fn a_backup_and_a_restore_without_the_server_leave_nothing() {
     let two = home.outside().join("two.tar.gz");
     let failed = home.flock(["backup", &two.display().to_string()]).fails(1);
     assert!(failed.stderr.contains(&format!("127.0.0.1:{port}/flock")), "{failed:?}");
-    assert!(!two.exists() && drafts(&home).is_empty(), "{:?}", drafts(&home));
+    assert!(!two.exists() && home.drafts().is_empty(), "{:?}", home.drafts());
     // An archive whose home names a server is a home with a file: nobody else's server is used for it.
     std::fs::remove_file(home.file("store.json")).unwrap();
     std::fs::rename(home.file("data/flock.db.kept"), &database).unwrap();

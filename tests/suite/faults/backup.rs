@@ -28,12 +28,6 @@ fn archive(home: &TempHome, name: &str) -> String {
     home.outside().join(name).display().to_string()
 }
 
-/// What drafts of archives and homes are left beside the home.
-fn drafts(home: &TempHome) -> Vec<PathBuf> {
-    let all = std::fs::read_dir(home.outside()).unwrap().map(|entry| entry.unwrap().path());
-    all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".flock-")).collect()
-}
-
 fn is_sound(home: &TempHome) {
     home.flock(["audit", "--verify"]).ok();
     let found = home.flock(["doctor", "--deep", "--json"]).json();
@@ -119,7 +113,7 @@ fn a_killed_backup_leaves_no_archive_and_the_next_one_is_whole() {
     }
     home.flock(["backup", &file]).ok();
     home.flock(["backup", "--verify", &file]).ok();
-    assert!(drafts(&home).is_empty(), "{:?}", drafts(&home));
+    assert!(home.drafts().is_empty(), "{:?}", home.drafts());
     assert_eq!(std::fs::read_dir(home.file("run/backup")).unwrap().count(), 0);
 }
 
@@ -157,7 +151,7 @@ fn a_killed_restore_leaves_the_old_home_or_the_new_one() {
     }
     home.flock(["--home", &other, "restore", &file]).ok();
     home.flock(["--home", &other, "audit", "--verify"]).ok();
-    assert!(drafts(&home).is_empty(), "{:?}", drafts(&home));
+    assert!(home.drafts().is_empty(), "{:?}", home.drafts());
 }
 
 #[test]
@@ -175,14 +169,14 @@ fn a_disk_without_room_leaves_no_archive_and_no_home() {
         // The copy of a server's database is a database itself, whose disk fails.
         assert!(matches!(failed.code, 1 | 10), "{limit} {failed:?}");
         assert!(failed.stderr.contains("failed to"), "{failed:?}");
-        assert!(!Path::new(&file).exists() && drafts(&home).is_empty(), "{limit} {:?}", drafts(&home));
+        assert!(!Path::new(&file).exists() && home.drafts().is_empty(), "{limit} {:?}", home.drafts());
         is_sound(&home);
     }
     home.flock(["backup", &file]).ok();
     let other = home.outside().join("other").display().to_string();
     let failed = finish(with_limit(&home, "ulimit -f 8000;").args(["--home", &other, "restore", &file]));
     assert_eq!(failed.code, 1, "{failed:?}");
-    assert!(!Path::new(&other).exists() && drafts(&home).is_empty(), "{:?}", drafts(&home));
+    assert!(!Path::new(&other).exists() && home.drafts().is_empty(), "{:?}", home.drafts());
     home.flock(["--home", &other, "restore", &file]).ok();
 }
 

@@ -9,6 +9,11 @@ use flock::home::Home;
 use flock::sandbox::engine::Engine;
 use flock::sandbox::{SandboxError, containers, image, volumes};
 
+/// Returns `true` if a test that does not run is a failure.
+pub fn is_required() -> bool {
+    std::env::var("FLOCK_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1")
+}
+
 /// The engine, or `None` after saying why a test does not run. Under `FLOCK_TEST_REQUIRE_DOCKER=1` a missing
 /// engine is a failure.
 pub fn engine() -> Option<Arc<Engine>> {
@@ -21,7 +26,7 @@ pub fn engine() -> Option<Arc<Engine>> {
     });
     match state {
         Ok(()) => Some(engine),
-        Err(why) if std::env::var("FLOCK_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1") => {
+        Err(why) if is_required() => {
             panic!("FLOCK_TEST_REQUIRE_DOCKER=1 and no engine: {why}")
         }
         Err(why) => {

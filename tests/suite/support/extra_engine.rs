@@ -10,6 +10,8 @@ use flock::home::Home;
 use flock::sandbox::engine::Engine;
 use flock::sandbox::image::Recipe;
 
+use super::docker;
+
 /// The engine.
 pub struct ExtraEngine {
     daemon: Child,
@@ -22,7 +24,7 @@ impl ExtraEngine {
     pub fn with(runtimes: &[(&str, &[&str])]) -> Option<Self> {
         let missing = runtimes.iter().map(|(name, _)| *name).chain(["dockerd", "unshare"]);
         let missing: Vec<&str> = missing.filter(|name| which::which(name).is_err()).collect();
-        let must = std::env::var("FLOCK_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1");
+        let must = docker::is_required();
         if !nix::unistd::geteuid().is_root() {
             eprintln!("not run: a second engine needs root");
             return None;

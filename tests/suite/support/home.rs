@@ -81,6 +81,12 @@ impl TempHome {
         self.dir.path().canonicalize().unwrap()
     }
 
+    /// The drafts of archives and homes that are left beside the home.
+    pub fn drafts(&self) -> Vec<PathBuf> {
+        let all = std::fs::read_dir(self.outside()).unwrap().map(|entry| entry.unwrap().path());
+        all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".flock-")).collect()
+    }
+
     /// A file of the home.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
         self.path().join(path)

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::docker;
+
 /// Compiles a file of `tests/suite` into a folder. `None` after saying so where nothing compiles C. Under
 /// `FLOCK_TEST_REQUIRE_DOCKER=1` that is a failure, because `standalone/prepare.sh` installs a compiler.
 pub fn library(source: &str, folder: &Path) -> Option<PathBuf> {
@@ -13,7 +15,7 @@ pub fn library(source: &str, folder: &Path) -> Option<PathBuf> {
     match compiled {
         Ok(output) if output.status.success() => Some(library),
         other => {
-            let must = std::env::var("FLOCK_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1");
+            let must = docker::is_required();
             assert!(!must, "FLOCK_TEST_REQUIRE_DOCKER=1 and {source:?} is not compiled: {other:?}");
             eprintln!("not tested: nothing compiles C here: {other:?}");
             None

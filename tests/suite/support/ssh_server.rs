@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use super::docker;
+
 /// The server. It ends with the test.
 pub struct SshServer {
     daemon: Child,
@@ -15,7 +17,7 @@ impl SshServer {
     /// Starts it, or returns `None` after saying why not. `standalone/prepare.sh` installs the program, so that under
     /// `FLOCK_TEST_REQUIRE_DOCKER=1` a missing one is a failure.
     pub fn start() -> Option<Self> {
-        let must = std::env::var("FLOCK_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1");
+        let must = docker::is_required();
         let sshd = Path::new("/usr/sbin/sshd");
         if !nix::unistd::geteuid().is_root() || !sshd.exists() {
             assert!(!must || sshd.exists(), "FLOCK_TEST_REQUIRE_DOCKER=1 and no sshd (openssh-server)");

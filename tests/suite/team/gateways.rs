@@ -3,12 +3,15 @@
 
 mod http;
 
+use std::path::Path;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
 use super::stage::{LIMIT, Served, add, log_text, play, said, transcripts, until_said};
-use crate::support::home::{TempHome, free_port};
+use crate::gateway::process::port;
+use crate::support::home::{Run, TempHome, free_port};
 use crate::support::{postgres, wait_until};
 
 const AGENTS: [&str; 4] = ["ada", "bob", "cat", "dan"];
@@ -20,6 +23,23 @@ const QUESTIONS: usize = 8;
 struct Pair {
     second: TempHome,
     first: TempHome,
+}
+
+/// Makes a home with the password of the first one's database.
+fn second_of(first: &TempHome) -> TempHome {
+    let second = TempHome::new();
+    let port = free_port().to_string();
+    second.flock(["init", "--yes", "--no-images", "--model", "script/demo", "--port", &port]).ok();
+    std::fs::copy(first.file("secrets/postgres"), second.file("secrets/postgres")).unwrap();
+    second
+}
+
+/// Has the second home join the gateway of the first one.
+fn join(first: &TempHome, second: &TempHome, files: &Path) -> Run {
+    let place: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(first.file("store.json")).unwrap()).unwrap();
+    let (address, schema) = (place["postgres"].as_str().unwrap(), place["schema"].as_str().unwrap());
+    second.flock(["gateway", "join", address, "--schema", schema, "--files", files.to_str().unwrap()])
 }
 
 impl Pair {
@@ -44,24 +64,9 @@ impl Pair {
         let members = AGENTS.iter().flat_map(|agent| ["--member", agent]);
         first.flock(["channel", "create", "work", "--topic", "x"].into_iter().chain(members)).ok();
         first.flock(["gateway", "invite"]).ok();
-        let second = TempHome::new();
-        let port = free_port().to_string();
-        second.flock(["init", "--yes", "--no-images", "--model", "script/demo", "--port", &port]).ok();
+        let second = second_of(&first);
         let own_token = second.config()["gateway"]["auth"]["token"].clone();
-        let place: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(first.file("store.json")).unwrap()).unwrap();
-        std::fs::copy(first.file("secrets/postgres"), second.file("secrets/postgres")).unwrap();
-        let joined = second
-            .flock([
-                "gateway",
-                "join",
-                place["postgres"].as_str().unwrap(),
-                "--schema",
-                place["schema"].as_str().unwrap(),
-                "--files",
-                first.path().to_str().unwrap(),
-            ])
-            .ok();
+        let joined = join(&first, &second, &first.path()).ok();
         assert!(joined.stdout.contains("with 6 agents"), "{joined:?}");
         assert_eq!(second.config()["gateway"]["auth"]["token"], own_token);
         Some(Self { second, first })
@@ -96,7 +101,7 @@ impl Pair {
 
     /// Returns `true` if the gateway of a home has the agent.
     fn has(&self, home: &TempHome, agent: &str) -> bool {
-        let port = &home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"];
+        let port = port(home);
         self.count(&format!("l.subject = '{agent}' AND g.address = '127.0.0.1:{port}'")) == 1
     }
 
@@ -229,28 +234,18 @@ fn a_second_gateway_needs_an_invitation_and_the_files() {
         return;
     }
     let first = TempHome::new().init();
-    let second = TempHome::new();
-    let port = free_port().to_string();
-    second.flock(["init", "--yes", "--no-images", "--model", "script/demo", "--port", &port]).ok();
-    std::fs::copy(first.file("secrets/postgres"), second.file("secrets/postgres")).unwrap();
-    let place: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(first.file("store.json")).unwrap()).unwrap();
-    let (address, schema) = (place["postgres"].as_str().unwrap(), place["schema"].as_str().unwrap());
-    let join = |files: &std::path::Path| {
-        let files = files.to_str().unwrap();
-        second.flock(["gateway", "join", address, "--schema", schema, "--files", files])
-    };
+    let second = second_of(&first);
     first.flock(["channel", "create", "work", "--topic", "x"]).ok();
-    let refused = join(&first.path()).fails(1);
+    let refused = join(&first, &second, &first.path()).fails(1);
     assert!(refused.stderr.contains("has invited no others"), "{refused:?}");
     let before = second.config_text();
     first.flock(["gateway", "invite"]).ok();
     first.flock(["gateway", "invite"]).ok();
-    let refused = join(&second.outside()).fails(1);
+    let refused = join(&first, &second, &second.outside()).fails(1);
     assert!(refused.stderr.contains("does not have the files"), "{refused:?}");
     assert_eq!(second.config_text(), before, "nothing was changed");
     assert!(!second.file("store.json").exists() && !second.file("files").exists());
-    join(&first.path()).ok();
+    join(&first, &second, &first.path()).ok();
     // A machine that has not mounted them does not start.
     std::fs::rename(first.file("flock-files"), first.file("mark")).unwrap();
     let refused = second.flock(["gateway", "serve"]).fails(1);

@@ -4,14 +4,14 @@ use flock::supervise::gateway_client::{Answer, Call, Client, ServerSentEvents};
 use serde_json::{Value, json};
 
 use super::{AGENTS, LIMIT, Pair, QUESTIONS};
+use crate::gateway::process::port;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 use crate::team::stage::transcripts;
 
 /// A client of a home's gateway with a token.
 fn client_with(home: &TempHome, token: &str) -> Client {
-    let port = home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
-    Client::new(u16::try_from(port).unwrap()).with_token(token)
+    Client::new(port(home)).with_token(token)
 }
 
 /// The owner, at a home's gateway.
