@@ -137,7 +137,7 @@ class Cluster:
     def followed(self):
         """Waits until the replica follows the primary: who fails over to one that does not loses all since it did."""
         end = time.monotonic() + 60
-        while "sync" not in self.primary.ask("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"):
+        while "sync" not in self.primary.ask("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'").split():
             if time.monotonic() > end:
                 raise RuntimeError("the replica does not follow")
             time.sleep(0.05)
