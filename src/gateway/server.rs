@@ -67,7 +67,9 @@ pub(super) async fn accept<S, R>(
         match door.enter(end.clone()) {
             Some(slot) => {
                 let served = serve(stream, slot);
-                connections.spawn(async move { drop(end.run_until_cancelled(served).await) });
+                connections.spawn(async move {
+                    end.run_until_cancelled(served).await;
+                });
             }
             None => drop(connections.spawn(refuse(stream))),
         }
