@@ -173,10 +173,10 @@ def alive(pid):
         return False
 
 
-def pid_of(name):
-    """The PID of the gateway or the supervisor, by the file that the supervisor writes; `None` if it does not run."""
+def pid_of(name, home=None):
+    """The PID of the gateway or the supervisor of a home, by the file that the supervisor writes; `None` if it does not run."""
     try:
-        with open(f"{HOME}/run/{name}.pid") as file:
+        with open(f"{home or HOME}/run/{name}.pid") as file:
             pid = int(file.read().split()[0])
     except (OSError, ValueError, IndexError):
         return None

@@ -66,11 +66,8 @@ def works_again(fleet, history):
         seen = []
 
         def ran(agent=agent, seen=seen):
-            # In a thread of its own, because a client is on a gateway's machine from its first request on.
             client = Client(900 + len(seen), fleet.gateways, history, agent)
-            thread = threading.Thread(target=lambda: seen.append(client.once(client.command, agent)))
-            thread.start()
-            thread.join()
+            seen.append(client.apart(lambda: client.once(client.command, agent)))
             return seen[-1]
 
         check(f"{agent} works again", until(60, ran), seen)

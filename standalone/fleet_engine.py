@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from fleet_processes import kill_tree, parents, pid_in, tell, tree
+from fleet_processes import gone, kill_tree, parents, pid_in, tell, tree
 
 
 class Engine:
@@ -75,9 +75,7 @@ class Engine:
         pid = pid or self.containerd()
         if pid:
             tell([pid], signal.SIGKILL)
-            end = time.monotonic() + 20
-            while pid in parents() and time.monotonic() < end:
-                time.sleep(0.02)
+            gone([pid], limit=20)
 
     def end(self):
         if self.daemon and self.daemon.poll() is None:

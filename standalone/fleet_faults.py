@@ -1,7 +1,6 @@
 """Carries out the faults of a plan on a fleet, and waits after each until every gateway serves again."""
 
 import collections
-import threading
 import time
 
 from fleet_clients import ANSWERED, Client, up
@@ -65,17 +64,7 @@ class Faults:
 
     def serves(self, gateway):
         """Whether a client can post by this gateway."""
-        told = []
-
-        def post():
-            told.append(self.prober.once(self.prober.note, gateway=gateway))
-
-        # In a thread of its own, because a client is on the gateway's machine from its first request on.
-        self.prober.machine = None
-        thread = threading.Thread(target=post)
-        thread.start()
-        thread.join()
-        return told == [True]
+        return self.prober.apart(lambda: self.prober.once(self.prober.note, gateway=gateway)) is True
 
     def last(self, fault):
         time.sleep(fault.seconds)
@@ -114,10 +103,7 @@ class Faults:
             for channel in ANSWERED:
                 self.prober.once(self.prober.linger, channel, gateway=other)
 
-        self.prober.machine = None
-        thread = threading.Thread(target=ask)
-        thread.start()
-        thread.join()
+        self.prober.apart(ask)
         end = time.monotonic() + 3
         while not self.ask(RUNNING, port=gateway.port) and time.monotonic() < end:
             time.sleep(0.05)

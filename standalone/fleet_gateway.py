@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from checking import FLOCK, alive, free_port
+from checking import FLOCK, free_port, pid_of
 from fleet_processes import kill_tree, tell, tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -92,12 +92,7 @@ class Gateway:
         return False
 
     def pid_of(self, name):
-        try:
-            with open(f"{self.home}/run/{name}.pid") as file:
-                pid = int(file.read().split()[0])
-        except (OSError, ValueError, IndexError):
-            return None
-        return pid if alive(pid) else None
+        return pid_of(name, self.home)
 
     def kill(self):
         """Kills the gateway alone, which its supervisor starts again."""

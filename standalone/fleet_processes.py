@@ -2,7 +2,8 @@
 
 import os
 import signal
-import time
+
+from checking import alive, until
 
 
 def parents():
@@ -51,10 +52,7 @@ def kill_tree(root):
 
 def gone(pids, limit=30):
     """Waits until none of the processes lives."""
-    end = time.monotonic() + limit
-    while (left := [pid for pid in pids if pid in parents()]) and time.monotonic() < end:
-        time.sleep(0.01)
-    return not left
+    return until(limit, lambda: not any(alive(pid) for pid in pids))
 
 
 def pid_in(path):
