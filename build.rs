@@ -71,11 +71,18 @@ fn git(arguments: &[&str]) -> Option<String> {
 /// What the helper is compiled from and by, to tell whether it has to be compiled again.
 fn sources() -> Result<String, Box<dyn Error>> {
     let mut hash = Sha256::new();
-    let mut left: Vec<PathBuf> =
-        ["program", "frame.rs", "message.rs", "file_message.rs", "codec.rs", "output_buffer.rs"]
-            .iter()
-            .map(|name| Path::new(SOURCES).join(name))
-            .collect();
+    let mut left: Vec<PathBuf> = [
+        "program",
+        "frame.rs",
+        "delivery.rs",
+        "message.rs",
+        "file_message.rs",
+        "codec.rs",
+        "output_buffer.rs",
+    ]
+    .iter()
+    .map(|name| Path::new(SOURCES).join(name))
+    .collect();
     while let Some(path) = left.pop() {
         if path.is_dir() {
             let mut inner =

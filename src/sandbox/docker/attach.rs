@@ -5,14 +5,12 @@ use bollard::container::{AttachContainerResults, LogOutput};
 use bollard::query_parameters::AttachContainerOptionsBuilder;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, future};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::StreamReader;
 
-/// A reader for the helper's output and a writer for its input.
-pub(crate) type AttachedStreams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+use crate::sandbox::helper::HelperStreams;
 
 /// Attaches to a container that runs or is about to be started.
-pub async fn attach(client: &Docker, container: &str) -> Result<AttachedStreams, bollard::errors::Error> {
+pub async fn attach(client: &Docker, container: &str) -> Result<HelperStreams, bollard::errors::Error> {
     let options =
         AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(false).build();
     let AttachContainerResults { output, input } = client.attach_container(container, Some(options)).await?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use bollard::models::ContainerStateStatusEnum;
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Network;
@@ -13,11 +14,11 @@ use crate::home::atomic;
 use crate::home::elsewhere::{self, Mark};
 use crate::id::AgentId;
 use crate::sandbox::containers::OwnContainer;
-use crate::sandbox::docker::attach::{AttachedStreams, attach};
+use crate::sandbox::docker::attach::attach;
 use crate::sandbox::docker::slot::{CommandTransport, ContainerPlan, LiveContainer};
 use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::helper::{self, HelperClient, PortForward};
+use crate::sandbox::helper::{self, HelperClient, HelperError, HelperStreams, PortForward, Redial};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::spec::{self, ContainerSpec, HostFacts};
 use crate::sandbox::workspace_volume::WorkspaceVolume;
@@ -222,7 +223,7 @@ impl DockerSandbox {
         spec: &ContainerSpec,
         plan: &ContainerPlan,
         id: String,
-        streams: impl Future<Output = Result<AttachedStreams, bollard::errors::Error>>,
+        streams: impl Future<Output = Result<HelperStreams, bollard::errors::Error>>,
     ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let engine = &plan.engine.engine;
         let client = engine.client()?;
@@ -253,10 +254,10 @@ impl DockerSandbox {
         agent: &AgentId,
         id: &str,
         plan: &ContainerPlan,
-        streams: Result<AttachedStreams, bollard::errors::Error>,
+        streams: Result<HelperStreams, bollard::errors::Error>,
     ) -> Result<CommandTransport, SandboxError> {
         let reason = match streams {
-            Ok((reader, writer)) => match HelperClient::attach(reader, writer, self.entrance(plan)).await {
+            Ok(streams) => match greeted(streams, self.entrance(plan), &plan.engine.engine, id).await {
                 Ok(client) => {
                     let client = client.with_clock(self.slot(agent).patience());
                     return Ok(CommandTransport::Helper(Arc::new(client)));
@@ -321,6 +322,29 @@ impl DockerSandbox {
             tracing::warn!(container = live.container, error = %crate::error::chain(&error), "it could not be stopped");
         }
     }
+}
+
+/// Connects to the helper. A connection to another machine survives short breaks.
+async fn greeted(
+    (reader, writer): HelperStreams,
+    entrance: Option<PortForward>,
+    engine: &Arc<Engine>,
+    container: &str,
+) -> Result<HelperClient, HelperError> {
+    if !engine.is_remote() {
+        return HelperClient::attach(reader, writer, entrance).await;
+    }
+    let (engine, container) = (Arc::clone(engine), container.to_owned());
+    let redial: Redial = Arc::new(move || -> BoxFuture<'static, std::io::Result<HelperStreams>> {
+        let (engine, container) = (Arc::clone(&engine), container.clone());
+        Box::pin(async move {
+            let client = engine.client().map_err(std::io::Error::other)?;
+            attach(&client, &container)
+                .await
+                .map_err(|error| std::io::Error::other(engine.error("attach", error)))
+        })
+    });
+    HelperClient::attach_resumable((reader, writer), entrance, redial).await
 }
 
 /// Classifies the container that was found. One that belongs to this home but cannot be used is removed.

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, PendingReply, PortForward};
 use super::error::HelperError;
+use super::line::{HelperStreams, RESUME_LIMIT, Redial};
 use super::message::{
     Ended, JobState, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Reply, Request, Start,
 };
@@ -75,6 +76,21 @@ impl HelperClient {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let connection = Connection::open(reader, writer, entrance).await?;
+        Ok(Self { connection, environment: Environment::default(), patience: PausableClock::plain() })
+    }
+
+    /// Connects as [`HelperClient::attach`] does, to a helper on another machine. If the streams break, the connection goes on
+    /// over those that `redial` makes, and no command is run twice.
+    ///
+    /// # Errors
+    ///
+    /// Fails under the same conditions as [`HelperClient::attach`].
+    pub(crate) async fn attach_resumable(
+        streams: HelperStreams,
+        entrance: Option<PortForward>,
+        redial: Redial,
+    ) -> Result<Self, HelperError> {
+        let connection = Connection::open_resumable(streams, entrance, redial).await?;
         Ok(Self { connection, environment: Environment::default(), patience: PausableClock::plain() })
     }
 
@@ -248,7 +264,11 @@ impl HelperClient {
             }
             // The helper enforces the time limit itself. No answer long after it means that the helper hangs.
             () = self.patience.sleep(limit + GRACE) => {
-                return Err(self.connection.give_up("it did not end a command whose time was up"));
+                let reason = "it did not end a command whose time was up";
+                if !self.connection.suspect() {
+                    return Err(self.connection.give_up(reason));
+                }
+                self.once_more(&mut pending, GRACE, reason).await?
             }
         };
         // The command has ended, so there is nothing left to cancel.
@@ -289,7 +309,26 @@ impl HelperClient {
     async fn within(&self, pending: &mut PendingReply<'_>, limit: Duration) -> Result<Reply, HelperError> {
         tokio::select! {
             reply = pending.answer() => reply,
-            () = self.patience.sleep(limit) => Err(self.connection.give_up("it did not answer in time")),
+            () = self.patience.sleep(limit) => {
+                let reason = "it did not answer in time";
+                if !self.connection.suspect() {
+                    return Err(self.connection.give_up(reason));
+                }
+                self.once_more(pending, limit, reason).await
+            }
+        }
+    }
+
+    /// Waits for an answer over other streams, after the first ones brought none.
+    async fn once_more(
+        &self,
+        pending: &mut PendingReply<'_>,
+        limit: Duration,
+        reason: &str,
+    ) -> Result<Reply, HelperError> {
+        tokio::select! {
+            reply = pending.answer() => reply,
+            () = self.patience.sleep(RESUME_LIMIT + limit) => Err(self.connection.give_up(reason)),
         }
     }
 

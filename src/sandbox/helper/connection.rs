@@ -7,19 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::error::HelperError;
 use super::frame::{self, Decoder, Nonce};
+use super::line::{HelperStreams, Line, Redial};
 use super::message::{Reply, Request, VERSION, WELCOME};
 use super::streams::{OutgoingFrame, StreamHandler, StreamTable};
 
 /// Limit on requests that wait for an answer: the commands that a helper runs at most, and some other requests.
 const MAX_PENDING: usize = 96;
 /// Limit on frames with a wrong checksum, after which the connection is given up.
-const MAX_BROKEN_FRAMES: u64 = 32;
-const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const MAX_BROKEN_FRAMES: u64 = 32;
+pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open connection. Dropping it closes the connection.
 pub(super) struct Connection {
@@ -27,14 +28,17 @@ pub(super) struct Connection {
     outgoing: mpsc::UnboundedSender<OutgoingFrame>,
     room: Semaphore,
     last: AtomicU32,
+    can_resume: bool,
     _end: DropGuard,
 }
 
-struct Shared {
-    nonce: Nonce,
+pub(super) struct Shared {
+    pub(super) nonce: Nonce,
     state: Mutex<State>,
-    lost: CancellationToken,
-    streams: Arc<StreamTable>,
+    pub(super) lost: CancellationToken,
+    /// Told when the streams seem to be dead.
+    pub(super) suspect: Notify,
+    pub(super) streams: Arc<StreamTable>,
 }
 
 /// A port on the sandbox's loopback for the helper to listen on, and the function that takes its connections.
@@ -42,6 +46,12 @@ pub struct PortForward {
     pub port: u16,
     /// Called with each connection, inside an async runtime.
     pub accept: StreamHandler,
+}
+
+/// Both ends of the queue of frames.
+struct Outgoing {
+    outgoing: mpsc::UnboundedSender<OutgoingFrame>,
+    queue: mpsc::UnboundedReceiver<OutgoingFrame>,
 }
 
 #[derive(Default)]
@@ -69,6 +79,43 @@ impl Connection {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
+        let (shared, parts, decoder) = Self::begin(&mut reader, &mut writer, entrance).await?;
+        // Both tasks end when `lost` fires, which dropping the connection does.
+        tokio::spawn(write(writer, parts.queue, shared.clone()));
+        tokio::spawn(read(reader, decoder, shared.clone()));
+        Ok(Self::of(shared, parts.outgoing, false))
+    }
+
+    /// Opens a connection that goes on over other streams if these break.
+    pub(super) async fn open_resumable(
+        (mut reader, mut writer): HelperStreams,
+        entrance: Option<PortForward>,
+        redial: Redial,
+    ) -> Result<Self, HelperError> {
+        let (shared, parts, decoder) = Self::begin(&mut reader, &mut writer, entrance).await?;
+        let line = Line::new(shared.clone(), parts.queue, redial);
+        tokio::spawn(line.run((reader, writer), decoder));
+        Ok(Self::of(shared, parts.outgoing, true))
+    }
+
+    fn of(shared: Arc<Shared>, outgoing: mpsc::UnboundedSender<OutgoingFrame>, can_resume: bool) -> Self {
+        let end = shared.lost.clone().drop_guard();
+        Self {
+            shared,
+            outgoing,
+            room: Semaphore::new(MAX_PENDING),
+            last: AtomicU32::new(0),
+            can_resume,
+            _end: end,
+        }
+    }
+
+    /// Greets the helper.
+    async fn begin(
+        reader: &mut (impl AsyncRead + Unpin),
+        writer: &mut (impl AsyncWrite + Unpin),
+        entrance: Option<PortForward>,
+    ) -> Result<(Arc<Shared>, Outgoing, Decoder), HelperError> {
         let nonce: Nonce = rand::random();
         let (port, accept) = match entrance {
             Some(PortForward { port, accept }) => (port, Some(accept)),
@@ -80,7 +127,7 @@ impl Connection {
         let mut decoder = Decoder::new(WELCOME);
         let greeting = async {
             writer.write_all(&hello).await.and(writer.flush().await).map_err(|error| lost(&error))?;
-            greet(&mut reader, &mut decoder, &nonce).await
+            greet(reader, &mut decoder, &nonce).await
         };
         match tokio::time::timeout(GREETING_TIMEOUT, greeting).await {
             Err(_) => return Err(HelperError::Silent(GREETING_TIMEOUT)),
@@ -100,17 +147,17 @@ impl Connection {
         let lost = CancellationToken::new();
         let (outgoing, queue) = mpsc::unbounded_channel();
         let streams = StreamTable::new(nonce, accept, outgoing.clone());
-        let shared = Arc::new(Shared { nonce, state: Mutex::default(), lost: lost.clone(), streams });
-        // Both tasks end when `lost` fires, which dropping the connection does.
-        tokio::spawn(write(writer, queue, shared.clone()));
-        tokio::spawn(read(reader, decoder, shared.clone()));
-        Ok(Self {
-            shared,
-            outgoing,
-            room: Semaphore::new(MAX_PENDING),
-            last: AtomicU32::new(0),
-            _end: lost.drop_guard(),
-        })
+        let suspect = Notify::new();
+        let shared = Arc::new(Shared { nonce, state: Mutex::default(), lost, suspect, streams });
+        Ok((shared, Outgoing { outgoing, queue }, decoder))
+    }
+
+    /// Has the connection go on over other streams, because an answer did not come in time. Returns `false` if it can't.
+    pub(super) fn suspect(&self) -> bool {
+        if self.can_resume {
+            self.shared.suspect.notify_one();
+        }
+        self.can_resume
     }
 
     pub(super) fn is_alive(&self) -> bool {
@@ -177,7 +224,7 @@ impl Shared {
     }
 
     /// Marks the connection as lost and wakes all waiting requests. The first reason is kept.
-    fn lose(&self, reason: String) {
+    pub(super) fn lose(&self, reason: String) {
         let mut state = self.state();
         state.lost.get_or_insert(reason);
         state.waiting.clear();
@@ -190,9 +237,19 @@ impl Shared {
         HelperError::Lost(reason.unwrap_or_else(|| "the connection was closed".to_owned()))
     }
 
+    /// Takes a reply that has arrived.
+    pub(super) fn take(&self, reply: Reply) {
+        match reply {
+            Reply::Stream { stream, step } => self.streams.take(stream, step),
+            reply => self.deliver(reply),
+        }
+    }
+
     fn deliver(&self, reply: Reply) {
         let request = match &reply {
-            Reply::Welcome { .. } | Reply::Stream { .. } => return,
+            Reply::Welcome { .. } | Reply::Resumed { .. } | Reply::Confirm { .. } | Reply::Stream { .. } => {
+                return;
+            }
             Reply::Refused { request, .. }
             | Reply::Started { request, .. }
             | Reply::Ended { request, .. }
@@ -243,12 +300,10 @@ async fn read(mut reader: impl AsyncRead + Unpin, mut decoder: Decoder, shared: 
             if frame.nonce != shared.nonce {
                 continue;
             }
-            match Reply::decode(frame.kind, &frame.payload) {
-                Some(Reply::Stream { stream, step }) => shared.streams.take(stream, step),
-                Some(reply) => shared.deliver(reply),
-                // A frame that cannot be decoded is skipped. The helper shares its user with the agent, so its output
-                // is not trusted.
-                None => {}
+            // A frame that cannot be decoded is skipped. The helper shares its user with the agent, so its output is not
+            // trusted.
+            if let Some(reply) = Reply::decode(frame.kind, &frame.payload) {
+                shared.take(reply);
             }
         }
         if decoder.broken() > MAX_BROKEN_FRAMES {
@@ -295,7 +350,7 @@ async fn write(
     }
 }
 
-fn encode(kind: u8, nonce: &Nonce, payload: &[u8]) -> Result<Vec<u8>, HelperError> {
+pub(super) fn encode(kind: u8, nonce: &Nonce, payload: &[u8]) -> Result<Vec<u8>, HelperError> {
     let mut bytes = Vec::new();
     frame::encode(kind, nonce, payload, &mut bytes).map_err(|_| HelperError::TooLarge("the request"))?;
     Ok(bytes)

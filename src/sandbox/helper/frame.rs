@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 0..4 | magic |
 //! | 4 | kind of message |
-//! | 5..8 | zero |
+//! | 5..8 | number of the frame in its direction of a connection that can be resumed, little-endian, or zero |
 //! | 8..12 | length of the payload, little-endian, at most 1 MiB |
 //! | 12..28 | nonce of the connection |
 //! | 28..32 | checksum of bytes 4..28 and of the payload as sent |
@@ -36,6 +36,8 @@ pub struct Frame {
     pub kind: u8,
     /// The connection it belongs to.
     pub nonce: Nonce,
+    /// Its number. 0 if it has none.
+    pub number: Number,
     /// The unmasked payload.
     pub payload: Vec<u8>,
 }
@@ -61,6 +63,49 @@ pub fn encode(kind: u8, nonce: &Nonce, payload: &[u8], out: &mut Vec<u8>) -> Res
     let sum = checksum(&out[start + 4..start + 28], &out[start + HEADER..]);
     out[start + 28..start + HEADER].copy_from_slice(&sum.to_le_bytes());
     Ok(())
+}
+
+/// Gives a complete frame its number.
+pub fn number(bytes: &mut [u8], number: Number) {
+    bytes[5..8].copy_from_slice(&number.0.to_le_bytes()[..3]);
+    let sum = checksum(&bytes[4..28], &bytes[HEADER..]);
+    bytes[28..HEADER].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The number of a frame. Numbers begin with 1 and come again after [`LAST`], which is far more than the frames that can be on
+/// their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Number(u32);
+
+/// The highest number.
+const LAST: u32 = (1 << 24) - 1;
+
+impl Number {
+    /// Returns the number that a message has, or `None` if there is none like it.
+    #[must_use]
+    pub fn new(number: u32) -> Option<Self> {
+        (number <= LAST).then_some(Self(number))
+    }
+
+    /// Returns it as it is sent. 0 stands for no frame at all.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the number of the next frame.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(if self.0 == LAST { 1 } else { self.0 + 1 })
+    }
+
+    /// Returns how many frames come after `earlier` up to this one. A frame that is older has a number beyond half of all.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> u32 {
+        // 0 is the place before 1, which is also that of LAST.
+        let place = |number: u32| if number == 0 { LAST } else { number };
+        (place(self.0) + LAST - place(earlier.0)) % LAST
+    }
 }
 
 /// The error for a payload over [`MAX_PAYLOAD`].
@@ -197,7 +242,7 @@ fn look(bytes: &[u8]) -> Look {
     let length = length(bytes);
     // A header that cannot be valid is rejected at once, so a forged length does not make the decoder wait for more
     // bytes.
-    if bytes[..4] != MAGIC || bytes[5..8] != [0; 3] || length > MAX_PAYLOAD {
+    if bytes[..4] != MAGIC || length > MAX_PAYLOAD {
         return Look::Nothing;
     }
     let Some(payload) = bytes.get(HEADER..HEADER + length) else { return Look::Incomplete };
@@ -214,7 +259,8 @@ fn take(bytes: &[u8]) -> Frame {
     nonce.copy_from_slice(&bytes[12..28]);
     let mut payload = bytes[HEADER..].to_vec();
     mask(&mut payload, &nonce);
-    Frame { kind: bytes[4], nonce, payload }
+    let number = Number(u32::from_le_bytes([bytes[5], bytes[6], bytes[7], 0]));
+    Frame { kind: bytes[4], nonce, number, payload }
 }
 
 fn mask(payload: &mut [u8], nonce: &Nonce) {

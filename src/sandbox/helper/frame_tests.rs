@@ -26,7 +26,7 @@ fn frame() -> impl Strategy<Value = Frame> {
         any::<Nonce>(),
         proptest::collection::vec(any::<u8>(), 0..200),
     )
-        .prop_map(|(kind, nonce, payload)| Frame { kind, nonce, payload })
+        .prop_map(|(kind, nonce, payload)| Frame { kind, nonce, number: Number::default(), payload })
 }
 
 /// Returns bytes of a hostile peer: pieces of real frames, magic bytes and random noise.
@@ -60,14 +60,14 @@ proptest! {
         nonce: Nonce,
         step in 1..300_usize,
     ) {
-        let opening = Frame { kind: OPENING, nonce, payload: vec![1, 0, 0, 0] };
+        let opening = Frame { kind: OPENING, nonce, number: Number::default(), payload: vec![1, 0, 0, 0] };
         let mut bytes = noise.concat();
         bytes.extend(encoded(&opening));
         let mut decoder = Decoder::new(OPENING);
         let found = frames(&mut decoder, &bytes, step);
         prop_assert_eq!(found.last(), Some(&opening));
         // The decoder is in step with the stream again.
-        let next = Frame { kind: 9, nonce, payload: b"next".to_vec() };
+        let next = Frame { kind: 9, nonce, number: Number::default(), payload: b"next".to_vec() };
         prop_assert_eq!(frames(&mut decoder, &encoded(&next), step), vec![next]);
     }
 
@@ -85,9 +85,12 @@ proptest! {
 
 #[test]
 fn an_opening_frame_is_found_behind_one_that_was_cut_inside_an_unfinished_frame() {
-    let outer = encoded(&Frame { kind: 4, nonce: [3; 16], payload: vec![5; 1000] });
-    let cut = encoded(&Frame { kind: OPENING, nonce: [7; 16], payload: vec![9; 60] });
-    let opening = Frame { kind: OPENING, nonce: [8; 16], payload: vec![1, 0, 0, 0] };
+    let outer =
+        encoded(&Frame { kind: 4, nonce: [3; 16], number: Number::default(), payload: vec![5; 1000] });
+    let cut =
+        encoded(&Frame { kind: OPENING, nonce: [7; 16], number: Number::default(), payload: vec![9; 60] });
+    let opening =
+        Frame { kind: OPENING, nonce: [8; 16], number: Number::default(), payload: vec![1, 0, 0, 0] };
     let bytes = [&outer[..40], &cut[..HEADER + 2], &encoded(&opening)].concat();
     for step in [1, 7, bytes.len()] {
         assert_eq!(
@@ -97,7 +100,7 @@ fn an_opening_frame_is_found_behind_one_that_was_cut_inside_an_unfinished_frame(
         );
     }
     // A frame whose rest arrives later is found at the place where it was first seen.
-    let late = Frame { kind: OPENING, nonce: [7; 16], payload: vec![9; 60] };
+    let late = Frame { kind: OPENING, nonce: [7; 16], number: Number::default(), payload: vec![9; 60] };
     for step in [1, 7, 40] {
         let bytes = [&outer[..40], &encoded(&late)].concat();
         assert_eq!(frames(&mut Decoder::new(OPENING), &bytes, step), std::slice::from_ref(&late), "{step}");
@@ -106,14 +109,15 @@ fn an_opening_frame_is_found_behind_one_that_was_cut_inside_an_unfinished_frame(
 
 #[test]
 fn an_opening_frame_is_found_where_its_first_bytes_complete_one_that_was_cut() {
-    let opening = Frame { kind: OPENING, nonce: [8; 16], payload: vec![1, 0, 0, 0] };
+    let opening =
+        Frame { kind: OPENING, nonce: [8; 16], number: Number::default(), payload: vec![1, 0, 0, 0] };
     for missing in 1..=MAGIC.len() {
         let nonce = [47; 16];
         let mut payload = vec![0; 39];
         for (byte, wanted) in payload[39 - missing..].iter_mut().zip(MAGIC) {
             *byte = wanted ^ nonce[0];
         }
-        let before = Frame { kind: 4, nonce, payload };
+        let before = Frame { kind: 4, nonce, number: Number::default(), payload };
         let whole = encoded(&before);
         let cut = [&whole[..whole.len() - missing], &encoded(&opening)].concat();
         let uncut = [whole.as_slice(), &encoded(&opening)].concat();
@@ -128,9 +132,18 @@ fn an_opening_frame_is_found_where_its_first_bytes_complete_one_that_was_cut() {
 fn an_opening_frame_inside_a_payload_is_ignored() {
     // A job may be given an exact hello as its input. The mask makes it something else, even while the frame around it
     // is incomplete.
-    let hello = encoded(&Frame { kind: OPENING, nonce: [7; 16], payload: vec![1, 0, 0, 0] });
-    let outer =
-        Frame { kind: 4, nonce: *b"unknown to a job", payload: [hello.as_slice(), &[0; 1000]].concat() };
+    let hello = encoded(&Frame {
+        kind: OPENING,
+        nonce: [7; 16],
+        number: Number::default(),
+        payload: vec![1, 0, 0, 0],
+    });
+    let outer = Frame {
+        kind: 4,
+        nonce: *b"unknown to a job",
+        number: Number::default(),
+        payload: [hello.as_slice(), &[0; 1000]].concat(),
+    };
     let bytes = encoded(&outer);
     assert_eq!(frames(&mut Decoder::new(OPENING), &bytes, 100), [outer]);
 }
@@ -140,11 +153,12 @@ fn payloads_have_a_limit_on_both_sides() {
     let mut out = Vec::new();
     assert_eq!(encode(2, &[1; 16], &vec![0; MAX_PAYLOAD + 1], &mut out), Err(TooLarge));
     assert!(out.is_empty());
-    let largest = Frame { kind: 2, nonce: [1; 16], payload: vec![5; MAX_PAYLOAD] };
+    let largest = Frame { kind: 2, nonce: [1; 16], number: Number::default(), payload: vec![5; MAX_PAYLOAD] };
     assert_eq!(frames(&mut Decoder::new(OPENING), &encoded(&largest), 65_536), [largest]);
-    let mut lying = encoded(&Frame { kind: 2, nonce: [1; 16], payload: Vec::new() });
+    let mut lying =
+        encoded(&Frame { kind: 2, nonce: [1; 16], number: Number::default(), payload: Vec::new() });
     lying[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
-    let next = Frame { kind: 3, nonce: [1; 16], payload: Vec::new() };
+    let next = Frame { kind: 3, nonce: [1; 16], number: Number::default(), payload: Vec::new() };
     lying.extend(encoded(&next));
     assert_eq!(frames(&mut Decoder::new(OPENING), &lying, 7), [next]);
 }
@@ -152,8 +166,13 @@ fn payloads_have_a_limit_on_both_sides() {
 #[test]
 fn memory_of_a_large_frame_is_released() {
     let mut decoder = Decoder::new(OPENING);
-    let large = encoded(&Frame { kind: 2, nonce: [1; 16], payload: vec![5; MAX_PAYLOAD] });
+    let large =
+        encoded(&Frame { kind: 2, nonce: [1; 16], number: Number::default(), payload: vec![5; MAX_PAYLOAD] });
     frames(&mut decoder, &large, 65_536);
-    frames(&mut decoder, &encoded(&Frame { kind: 2, nonce: [1; 16], payload: Vec::new() }), 100);
+    frames(
+        &mut decoder,
+        &encoded(&Frame { kind: 2, nonce: [1; 16], number: Number::default(), payload: Vec::new() }),
+        100,
+    );
     assert!(decoder.buffer.capacity() <= 256 * 1024);
 }

@@ -5,9 +5,10 @@
 
 use super::codec::{Reader, Writer};
 use super::file_message::{FileReply, FileRequest};
+use super::frame::Number;
 
 /// Version of the protocol. Both sides must use the same.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Limit on the output kept of a command, in bytes. Both halves must fit into one frame.
 pub const MAX_KEEP: usize = 768 * 1024;
 /// Limit on a command in bytes. Linux accepts no longer argument.
@@ -35,6 +36,8 @@ pub const WINDOW: usize = 64 * 1024;
 /// Limit on the bytes of a stream in one frame.
 pub const MAX_DATA: usize = 16 * 1024;
 
+/// The value in the place of a port by which [`Request::Resume`] is told from a hello.
+const RESUME: u32 = u32::MAX;
 /// Kind of the frame that opens a connection.
 pub const HELLO: u8 = 1;
 /// Kind of the frame that answers [`HELLO`].
@@ -49,6 +52,23 @@ pub enum Request {
         version: u32,
         /// The port on the sandbox's loopback whose connections become streams, or 0 for none.
         port: u16,
+    },
+    /// Asks the helper to number its frames from now on, and to keep those that were not confirmed. Sent right after the hello.
+    Keep,
+    /// Goes on with the connection of this nonce over new streams. The answer is [`Reply::Resumed`], and the frames that did not
+    /// arrive follow it.
+    Resume {
+        /// The client's [`VERSION`].
+        version: u32,
+        /// The number of the last frame that arrived.
+        received: Number,
+    },
+    /// Reports which frames have arrived. It has no number itself.
+    Confirm {
+        /// The number of the last frame that arrived.
+        received: Number,
+        /// `true` if a later one arrived as well: those in between have to be sent again.
+        again: bool,
     },
     /// Starts a command.
     Start(Start),
@@ -153,6 +173,20 @@ pub enum Reply {
         version: u32,
         /// `true` if the helper listens on the port of the hello.
         listens: bool,
+    },
+    /// The connection goes on, or is not known any more.
+    Resumed {
+        /// The helper's [`VERSION`].
+        version: u32,
+        /// The number of the last frame that arrived. `None` if the helper can't go on with the connection.
+        received: Option<Number>,
+    },
+    /// Reports which frames have arrived. It has no number itself.
+    Confirm {
+        /// The number of the last frame that arrived.
+        received: Number,
+        /// `true` if a later one arrived as well: those in between have to be sent again.
+        again: bool,
     },
     /// The request was not carried out.
     Refused {
@@ -288,6 +322,18 @@ impl Request {
                 out.u32(u32::from(*port));
                 HELLO
             }
+            Self::Resume { version, received } => {
+                out.u32(*version);
+                out.u32(RESUME);
+                out.u32(received.get());
+                HELLO
+            }
+            Self::Keep => 9,
+            Self::Confirm { received, again } => {
+                out.u32(received.get());
+                out.u8(u8::from(*again));
+                10
+            }
             Self::Start(start) => {
                 out.u32(start.request);
                 out.u8(u8::from(start.background));
@@ -348,7 +394,15 @@ impl Request {
     pub fn decode(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader(payload);
         let message = match kind {
-            HELLO => Self::Hello { version: input.u32()?, port: u16::try_from(input.u32()?).ok()? },
+            HELLO => {
+                let (version, port) = (input.u32()?, input.u32()?);
+                match port {
+                    RESUME => Self::Resume { version, received: Number::new(input.u32()?)? },
+                    port => Self::Hello { version, port: u16::try_from(port).ok()? },
+                }
+            }
+            9 => Self::Keep,
+            10 => Self::Confirm { received: Number::new(input.u32()?)?, again: input.bool()? },
             2 => Self::Start(Start {
                 request: input.u32()?,
                 background: input.bool()?,
@@ -396,6 +450,20 @@ impl Reply {
                 out.u32(*version);
                 out.u8(u8::from(*listens));
                 WELCOME
+            }
+            Self::Resumed { version, received } => {
+                out.u32(*version);
+                out.u8(match received {
+                    Some(_) => 2,
+                    None => 3,
+                });
+                out.u32(received.unwrap_or_default().get());
+                WELCOME
+            }
+            Self::Confirm { received, again } => {
+                out.u32(received.get());
+                out.u8(u8::from(*again));
+                74
             }
             Self::Refused { request, why, text } => {
                 out.u32(*request);
@@ -454,7 +522,16 @@ impl Reply {
     pub fn decode(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader(payload);
         let message = match kind {
-            WELCOME => Self::Welcome { version: input.u32()?, listens: input.bool()? },
+            WELCOME => {
+                let (version, what) = (input.u32()?, input.u8()?);
+                match what {
+                    0 | 1 => Self::Welcome { version, listens: what == 1 },
+                    2 => Self::Resumed { version, received: Some(Number::new(input.u32()?)?) },
+                    3 => Self::Resumed { version, received: input.u32().map(|_| None)? },
+                    _ => return None,
+                }
+            }
+            74 => Self::Confirm { received: Number::new(input.u32()?)?, again: input.bool()? },
             66 => Self::Refused {
                 request: input.u32()?,
                 why: match input.u8()? {

@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::docker::docker as docker_command;
 use crate::support::extra_engine::ExtraEngine;
-use crate::support::home::{Run, TempHome};
+use crate::support::home::{Run, TempHome, finish};
 use crate::support::ssh_server::SshServer;
 use crate::support::wait_until;
 
@@ -155,6 +155,44 @@ fn an_agent_works_on_an_engine_behind_ssh_and_comes_back_with_its_workspace() {
     far.has_nothing_else();
     // What flock shows people of the identity in a workspace on this machine was not in the other one.
     far.flock(&["rewind", "painter", "--keep-others", "--yes"]).ok();
+    far.flock(&["stop"]).ok();
+}
+
+#[test]
+fn a_command_outlives_breaks_of_the_way_to_its_engine_and_runs_once() {
+    let Some(far) = Far::new() else { return };
+    let command = "echo run >> ran; until [ -e go ]; do sleep 0.05; done; seq 1 1000; echo the end";
+    let replies = json!({"replies": [{"steps": [
+        {"calls": [{"name": "exec", "arguments": {"command": command}}]},
+        {"say": "{{last_result}}"},
+    ]}]});
+    std::fs::write(far.home.file("scripts/test"), replies.to_string()).unwrap();
+    far.flock(&["config", "set", "agents.defaults.model.primary", "script/test"]).ok();
+    far.server.trust();
+    far.add(&far.address()).ok();
+    far.flock(&["add", "painter", "--labels", "gpu"]).ok();
+    far.flock(&["start"]).ok();
+    let mut chat = far.home.command();
+    chat.args(["chat", "painter", "begin"]).env("PATH", &far.path);
+    let chat = std::thread::spawn(move || finish(&mut chat));
+    let ran = || far.shell("painter", "cat /workspace/ran 2>/dev/null || true");
+    wait_until("the command runs", LIMIT, || (ran() == "run").then_some(()).ok_or_else(ran));
+
+    // Cut while it runs, and kept cut while it ends.
+    far.server.cut();
+    far.server.let_in(false);
+    far.server.cut();
+    far.shell("painter", "touch /workspace/go");
+    wait_until("the command has ended", LIMIT, || {
+        let runs = far.shell("painter", "pgrep -f 'until . -e go' || true");
+        runs.is_empty().then_some(()).ok_or(runs)
+    });
+    far.server.let_in(true);
+    let run = chat.join().unwrap();
+    assert!(run.code == 0 && run.stdout.contains("\n1000\nthe end\n"), "{run:?}");
+    assert_eq!(ran(), "run");
+    let log = std::fs::read_to_string(far.home.file("logs/gateway.log")).unwrap();
+    assert!(log.contains("the connection to a sandbox broke and is resumed"), "the way was cut:\n{log}");
     far.flock(&["stop"]).ok();
 }
 

@@ -95,6 +95,17 @@ impl SshServer {
         std::fs::write(self.folder.path().join("authorized"), text).unwrap();
     }
 
+    /// Cuts all connections. New ones are taken.
+    pub fn cut(&self) {
+        let daemon = self.daemon.id().to_string();
+        // The process of each connection, and what that one has started for it.
+        let sessions = Command::new("pgrep").args(["-P", &daemon]).output().unwrap();
+        for session in String::from_utf8(sessions.stdout).unwrap().lines() {
+            let _ = Command::new("pkill").args(["-KILL", "-P", session]).status();
+            let _ = Command::new("kill").args(["-KILL", session]).status();
+        }
+    }
+
     /// The address of a socket behind it.
     pub fn address(&self, socket: &Path) -> String {
         format!("ssh://127.0.0.1:{}{}", self.port, socket.display())

@@ -7,6 +7,8 @@
 #[path = "../codec.rs"]
 mod codec;
 mod confine;
+#[path = "../delivery.rs"]
+mod delivery;
 #[path = "../file_message.rs"]
 mod file_message;
 mod files;

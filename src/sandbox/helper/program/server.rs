@@ -7,8 +7,9 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::{Duration, Instant};
 
+use crate::delivery::{Arrival, Received, Sent};
 use crate::files::Drafts;
-use crate::frame::{self, Decoder, Nonce};
+use crate::frame::{self, Decoder, Nonce, Number};
 use crate::guest::Guests;
 use crate::job::{Job, Phase};
 use crate::message::{
@@ -35,6 +36,8 @@ pub struct Server {
     null: File,
     decoder: Decoder,
     nonce: Option<Nonce>,
+    /// What was sent and received, if the connection can be resumed.
+    delivery: Option<(Sent, Received)>,
     queue: VecDeque<u8>,
     jobs: Vec<Job>,
     guests: Guests,
@@ -64,6 +67,7 @@ impl Server {
             null: File::open("/dev/null")?,
             decoder: Decoder::new(HELLO),
             nonce: None,
+            delivery: None,
             queue: VecDeque::new(),
             jobs: Vec::new(),
             guests: Guests::default(),
@@ -172,8 +176,11 @@ impl Server {
     fn take(&mut self, frame: &frame::Frame) {
         match Request::decode(frame.kind, &frame.payload) {
             Some(Request::Hello { port, .. }) => self.begin(frame.nonce, port),
-            Some(request) if self.nonce == Some(frame.nonce) => match request {
-                Request::Hello { .. } => {}
+            Some(Request::Resume { received, .. }) => self.resume(frame.nonce, received),
+            Some(request) if self.nonce == Some(frame.nonce) && self.is_next(frame) => match request {
+                Request::Hello { .. } | Request::Resume { .. } => {}
+                Request::Keep => self.delivery = Some((Sent::default(), Received::default())),
+                Request::Confirm { received, again } => self.confirmed(received, again),
                 Request::Start(start) => self.start(&start),
                 Request::Cancel { request } => self.cancel(request),
                 Request::Jobs { request, ask } => self.ask(request, ask),
@@ -197,12 +204,56 @@ impl Server {
             },
             _ => {}
         }
+        if let Some((_, arrived)) = &mut self.delivery
+            && let Some(received) = arrived.due()
+        {
+            self.reply_unnumbered(frame.nonce, &Reply::Confirm { received, again: false });
+        }
+    }
+
+    /// Returns `true` if the frame is to be handled: it is not one that was there before, and none before it is missing.
+    fn is_next(&mut self, frame: &frame::Frame) -> bool {
+        let Some((_, arrived)) = &mut self.delivery else { return true };
+        match arrived.note(frame) {
+            Arrival::Take => true,
+            Arrival::Drop => false,
+            Arrival::AskAgain => {
+                let received = arrived.told();
+                self.reply_unnumbered(frame.nonce, &Reply::Confirm { received, again: true });
+                false
+            }
+        }
+    }
+
+    fn confirmed(&mut self, received: Number, again: bool) {
+        let Some((sent, _)) = &mut self.delivery else { return };
+        sent.confirm(received);
+        if again {
+            sent.kept().for_each(|bytes| self.queue.extend(bytes));
+        }
+    }
+
+    /// Goes on with a connection over new streams. What was queued is among the frames that are sent again. A connection that is
+    /// not known any more is left alone: its client begins a new one.
+    fn resume(&mut self, nonce: Nonce, received: Number) {
+        let version = VERSION;
+        let known = self.delivery.as_mut().filter(|(sent, _)| self.nonce == Some(nonce) && sent.has_after(received));
+        let Some((sent, arrived)) = known else {
+            return self.reply_unnumbered(nonce, &Reply::Resumed { version, received: None });
+        };
+        sent.confirm(received);
+        let again: Vec<u8> = sent.kept().flatten().copied().collect();
+        let arrived = arrived.resumed();
+        self.queue = VecDeque::new();
+        self.reply_unnumbered(nonce, &Reply::Resumed { version, received: Some(arrived) });
+        self.queue.extend(again);
     }
 
     /// Begins a new connection. The old one's commands are killed and its answers dropped, because nobody waits for
     /// them any more.
     fn begin(&mut self, nonce: Nonce, port: u16) {
         self.nonce = Some(nonce);
+        self.delivery = None;
         self.queue = VecDeque::new();
         for job in &mut self.jobs {
             job.waiters.clear();
@@ -391,6 +442,18 @@ impl Server {
 
     fn reply(&mut self, reply: &Reply) {
         let Some(nonce) = self.nonce else { return };
+        let (kind, payload) = reply.encode();
+        let mut bytes = Vec::new();
+        if frame::encode(kind, &nonce, &payload, &mut bytes).is_ok() {
+            if let Some((sent, _)) = &mut self.delivery {
+                sent.add(&mut bytes);
+            }
+            self.queue.extend(bytes);
+        }
+    }
+
+    /// Answers with a frame that is not sent again.
+    fn reply_unnumbered(&mut self, nonce: Nonce, reply: &Reply) {
         let (kind, payload) = reply.encode();
         let mut bytes = Vec::new();
         if frame::encode(kind, &nonce, &payload, &mut bytes).is_ok() {

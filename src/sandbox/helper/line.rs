@@ -1,0 +1,244 @@
+//! The streams of a connection that is resumed after a break. What was not confirmed is sent again over the new streams, and the
+//! helper carries out each request once.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Buf as _, BytesMut};
+use futures_util::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+
+use super::connection::{GREETING_TIMEOUT, MAX_BROKEN_FRAMES, Shared, encode};
+use super::delivery::{Arrival, Received, Sent};
+use super::error::HelperError;
+use super::frame::{Decoder, Number};
+use super::message::{Reply, Request, VERSION, WELCOME};
+use super::streams::OutgoingFrame;
+
+/// A reader for a helper's output and a writer for its input.
+pub(crate) type HelperStreams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+
+/// A function that attaches to the same helper again.
+pub(crate) type Redial = Arc<dyn Fn() -> BoxFuture<'static, io::Result<HelperStreams>> + Send + Sync>;
+
+/// Time for which a broken connection is resumed, from the moment when the break is known.
+pub(super) const RESUME_LIMIT: Duration = Duration::from_secs(60);
+/// Pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Limit on the bytes that wait to be written, above which no further requests are taken.
+const MAX_UNSENT: usize = 256 << 10;
+
+/// The end of a pair of streams.
+enum End {
+    /// The connection was closed on this side.
+    Closed,
+    /// The streams broke, for this reason. Others may work.
+    Broken(String),
+    /// The helper breaks the protocol.
+    Refused(String),
+}
+
+/// The state of a line, which outlives its streams.
+pub(super) struct Line {
+    pub shared: Arc<Shared>,
+    pub queue: mpsc::UnboundedReceiver<OutgoingFrame>,
+    pub redial: Redial,
+    sent: Sent,
+    received: Received,
+    unsent: BytesMut,
+}
+
+impl Line {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        queue: mpsc::UnboundedReceiver<OutgoingFrame>,
+        redial: Redial,
+    ) -> Self {
+        let mut line = Self {
+            shared,
+            queue,
+            redial,
+            sent: Sent::default(),
+            received: Received::default(),
+            unsent: BytesMut::new(),
+        };
+        line.say(&Request::Keep);
+        line
+    }
+
+    /// Carries frames until the connection is closed or can't be resumed.
+    pub(super) async fn run(mut self, mut streams: HelperStreams, mut decoder: Decoder) {
+        let reason = loop {
+            match self.carry(&mut streams, &mut decoder).await {
+                End::Closed => return self.shared.streams.lose(),
+                End::Refused(reason) => break reason,
+                End::Broken(reason) => {
+                    tracing::info!(reason, "the connection to a sandbox broke and is resumed");
+                    match self.resume(&reason).await {
+                        Ok(Some(found)) => (streams, decoder) = found,
+                        Ok(None) => return self.shared.streams.lose(),
+                        Err(reason) => break reason,
+                    }
+                }
+            }
+        };
+        self.shared.lose(reason);
+        self.shared.streams.lose();
+    }
+
+    async fn carry(&mut self, (reader, writer): &mut HelperStreams, decoder: &mut Decoder) -> End {
+        let shared = Arc::clone(&self.shared);
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            self.take(decoder);
+            if decoder.broken() > MAX_BROKEN_FRAMES {
+                return End::Refused("its output is damaged".to_owned());
+            }
+            if shared.streams.is_backlog_full() {
+                return End::Refused("it sends output but reads no input".to_owned());
+            }
+            tokio::select! {
+                () = shared.lost.cancelled() => return End::Closed,
+                () = shared.suspect.notified() => return End::Broken("it did not answer in time".to_owned()),
+                count = reader.read(&mut buffer) => match count {
+                    Ok(0) => return End::Broken("its output ended".to_owned()),
+                    Ok(count) => decoder.push(&buffer[..count]),
+                    Err(error) => return End::Broken(format!("its output can't be read: {error}")),
+                },
+                written = writer.write(&self.unsent), if !self.unsent.is_empty() => {
+                    match written {
+                        Ok(0) => return End::Broken("it takes no input".to_owned()),
+                        Ok(count) => self.unsent.advance(count),
+                        Err(error) => return End::Broken(format!("it takes no input: {error}")),
+                    }
+                    if self.unsent.is_empty()
+                        && let Err(error) = writer.flush().await
+                    {
+                        return End::Broken(format!("it takes no input: {error}"));
+                    }
+                }
+                next = self.queue.recv(), if self.unsent.len() < MAX_UNSENT => {
+                    let Some(mut next) = next else { return End::Closed };
+                    shared.streams.written(&next);
+                    self.sent.add(&mut next.bytes);
+                    self.unsent.extend_from_slice(&next.bytes);
+                }
+            }
+        }
+    }
+
+    /// Takes the frames that have arrived.
+    fn take(&mut self, decoder: &mut Decoder) {
+        while let Some(frame) = decoder.next_frame() {
+            if frame.nonce != self.shared.nonce {
+                continue;
+            }
+            match self.received.note(&frame) {
+                Arrival::Take => {}
+                Arrival::Drop => continue,
+                Arrival::AskAgain => {
+                    let received = self.received.told();
+                    self.say(&Request::Confirm { received, again: true });
+                    continue;
+                }
+            }
+            match Reply::decode(frame.kind, &frame.payload) {
+                Some(Reply::Confirm { received, again }) => {
+                    self.sent.confirm(received);
+                    if again {
+                        self.send_again();
+                    }
+                }
+                Some(reply) => self.shared.take(reply),
+                // A frame that cannot be decoded is skipped. The helper shares its user with the agent, so its output
+                // is not trusted.
+                None => {}
+            }
+        }
+        if let Some(received) = self.received.due() {
+            self.say(&Request::Confirm { received, again: false });
+        }
+    }
+
+    fn say(&mut self, request: &Request) {
+        let (kind, payload) = request.encode();
+        if let Ok(bytes) = encode(kind, &self.shared.nonce, &payload) {
+            self.unsent.extend_from_slice(&bytes);
+        }
+    }
+
+    fn send_again(&mut self) {
+        self.sent.kept().for_each(|bytes| self.unsent.extend_from_slice(bytes));
+    }
+
+    /// Attaches again and goes on where the streams broke. Returns `None` if the connection was closed meanwhile.
+    async fn resume(&mut self, reason: &str) -> Result<Option<(HelperStreams, Decoder)>, String> {
+        let end = Instant::now() + RESUME_LIMIT;
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let attempt = tokio::time::timeout(GREETING_TIMEOUT * 3, self.attempt());
+            let tried = tokio::select! {
+                () = shared.lost.cancelled() => return Ok(None),
+                tried = attempt => tried.unwrap_or(Err(HelperError::Silent(GREETING_TIMEOUT * 3))),
+            };
+            match tried {
+                Ok(Some((streams, decoder, received))) if self.sent.has_after(received) => {
+                    self.sent.confirm(received);
+                    self.unsent.clear();
+                    self.send_again();
+                    return Ok(Some((streams, decoder)));
+                }
+                Ok(_) => return Err(format!("{reason}, and the connection is not known any more")),
+                Err(error) if Instant::now() > end => {
+                    return Err(format!("{reason}, and it can't be reached again: {error}"));
+                }
+                Err(error) => tracing::debug!(error = %error, "a sandbox can't be reached yet"),
+            }
+            tokio::select! {
+                () = shared.lost.cancelled() => return Ok(None),
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        }
+    }
+
+    /// Attaches and asks the helper to go on. Returns the last frame that it has, or `None` if it does not know the connection.
+    async fn attempt(&mut self) -> Result<Option<(HelperStreams, Decoder, Number)>, HelperError> {
+        let lost = |error: io::Error| HelperError::Lost(error.to_string());
+        let (mut reader, mut writer) = (self.redial)().await.map_err(lost)?;
+        let received = self.received.resumed();
+        let (kind, payload) = Request::Resume { version: VERSION, received }.encode();
+        let bytes = encode(kind, &self.shared.nonce, &payload)?;
+        writer.write_all(&bytes).await.map_err(lost)?;
+        writer.flush().await.map_err(lost)?;
+        let mut decoder = Decoder::new(WELCOME);
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            while let Some(frame) = decoder.next_frame() {
+                if frame.nonce != self.shared.nonce {
+                    continue;
+                }
+                // What comes before the answer is sent again after it.
+                match Reply::decode(frame.kind, &frame.payload) {
+                    Some(Reply::Resumed { version: VERSION, received: Some(received) }) => {
+                        return Ok(Some(((reader, writer), decoder, received)));
+                    }
+                    Some(Reply::Resumed { .. }) => return Ok(None),
+                    _ => {}
+                }
+            }
+            match reader.read(&mut buffer).await.map_err(lost)? {
+                0 => return Err(HelperError::Lost("its output ended".to_owned())),
+                count => decoder.push(&buffer[..count]),
+            }
+            if decoder.broken() > MAX_BROKEN_FRAMES {
+                return Err(HelperError::Lost("its output is damaged".to_owned()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "line_tests.rs"]
+mod tests;

@@ -1,0 +1,161 @@
+//! Tests with a real helper over streams that break again and again, in the middle of frames.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{DuplexStream, duplex};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command as Process};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::sandbox::helper::{Environment, HelperClient, PROGRAM};
+use crate::sandbox::{Command, CommandExit};
+
+/// Number of bytes after which streams break.
+const UNTIL_BREAK: usize = 900;
+
+/// A helper whose streams are attached to by one client at a time, as an engine does it: without one, its output is lost.
+struct Host {
+    _child: Child,
+    _folder: tempfile::TempDir,
+    dials: mpsc::UnboundedSender<DuplexStream>,
+    breaks: Arc<AtomicUsize>,
+}
+
+impl Host {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("flock-helper");
+        std::fs::write(&program, PROGRAM).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = Process::new(&program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut child = loop {
+            match command.spawn() {
+                Ok(child) => break child,
+                // Another test's fork may hold the file open for writing for a moment.
+                Err(error) => assert!(Instant::now() < end, "{error}"),
+            }
+            tokio::task::yield_now().await;
+        };
+        let (dials, dialled) = mpsc::unbounded_channel();
+        let breaks = Arc::new(AtomicUsize::new(0));
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        tokio::spawn(relay(input, output, dialled, Arc::clone(&breaks)));
+        Self { _child: child, _folder: folder, dials, breaks }
+    }
+
+    /// Dials once the gate is open.
+    fn redial(&self, gate: &CancellationToken) -> Redial {
+        let (dials, gate) = (self.dials.clone(), gate.clone());
+        Arc::new(move || -> BoxFuture<'static, io::Result<HelperStreams>> {
+            let (dials, gate) = (dials.clone(), gate.clone());
+            Box::pin(async move {
+                gate.cancelled().await;
+                let (near, far) = duplex(1 << 20);
+                dials.send(far).map_err(io::Error::other)?;
+                let (reader, writer) = tokio::io::split(near);
+                let streams: HelperStreams = (Box::new(reader), Box::new(writer));
+                Ok(streams)
+            })
+        })
+    }
+
+    /// Attaches, and again after breaks once the gate is open.
+    async fn attach(&self, gate: &CancellationToken) -> HelperClient {
+        let streams = self.redial(&open())().await.unwrap();
+        let client = HelperClient::attach_resumable(streams, None, self.redial(gate)).await.unwrap();
+        client.with_environment(Environment { root: "/tmp".to_owned(), ..Environment::default() })
+    }
+}
+
+fn open() -> CancellationToken {
+    let gate = CancellationToken::new();
+    gate.cancel();
+    gate
+}
+
+/// Carries bytes between the helper and who has dialled last, in small pieces, and drops the streams again and again.
+async fn relay(
+    mut input: ChildStdin,
+    mut output: ChildStdout,
+    mut dialled: mpsc::UnboundedReceiver<DuplexStream>,
+    breaks: Arc<AtomicUsize>,
+) {
+    let mut current: Option<DuplexStream> = None;
+    let (mut up, mut down) = (vec![0; 100], vec![0; 100]);
+    let mut left = UNTIL_BREAK;
+    loop {
+        let count = tokio::select! {
+            next = dialled.recv() => {
+                let Some(next) = next else { return };
+                current = Some(next);
+                left = UNTIL_BREAK;
+                continue;
+            }
+            count = output.read(&mut down) => {
+                let count = count.unwrap();
+                if count == 0 {
+                    return;
+                }
+                if let Some(stream) = &mut current {
+                    let _ = stream.write_all(&down[..count]).await;
+                }
+                count
+            }
+            count = async { current.as_mut().unwrap().read(&mut up).await }, if current.is_some() => {
+                match count {
+                    Ok(count @ 1..) => {
+                        input.write_all(&up[..count]).await.unwrap();
+                        count
+                    }
+                    _ => {
+                        current = None;
+                        continue;
+                    }
+                }
+            }
+        };
+        left = left.saturating_sub(count);
+        if left == 0 && current.take().is_some() {
+            breaks.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_runs_once_however_often_the_streams_break() {
+    let host = Host::start().await;
+    let client = host.attach(&open()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let ran = folder.path().join("ran");
+    for number in 0..100 {
+        let text = format!("echo {number} >> {}; seq 1 40; echo {number}", ran.display());
+        let command = Command { command: text, keep: 4096, ..Command::default() };
+        let outcome = client.run(&command, &CancellationToken::new()).await.unwrap();
+        assert_eq!(outcome.end, CommandExit::Exited(0));
+        assert!(outcome.output.text().ends_with(&format!("40\n{number}\n")), "{:?}", outcome.output);
+    }
+    let found = std::fs::read_to_string(ran).unwrap();
+    let expected: String = (0..100).map(|number| format!("{number}\n")).collect();
+    assert_eq!(found, expected, "each ran once, in order");
+    assert!(host.breaks.load(Ordering::Relaxed) > 10, "the streams broke");
+}
+
+#[tokio::test]
+async fn a_connection_that_another_client_has_replaced_is_not_resumed() {
+    let host = Host::start().await;
+    let gate = CancellationToken::new();
+    let first = host.attach(&gate).await;
+    let second = host.attach(&open()).await;
+    let command = Command { command: "true".to_owned(), keep: 100, ..Command::default() };
+    second.run(&command, &CancellationToken::new()).await.unwrap();
+    // One client is attached at a time.
+    drop(second);
+    gate.cancel();
+    let error = first.run(&command, &CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(&error, HelperError::Lost(reason) if reason.contains("not known any more")), "{error}");
+    assert!(!first.is_alive());
+}
