@@ -14,7 +14,8 @@ use tokio::runtime::Runtime;
 use crate::home::Home;
 use crate::{Sample, row, stub};
 
-const CHANNELS: usize = 1_000;
+/// Number of channels of a team.
+pub const CHANNELS: usize = 1_000;
 const AGENTS: usize = 100;
 const MEMBERS: usize = 10;
 const POSTERS: usize = 64;
@@ -45,9 +46,7 @@ pub fn run() {
 
 /// Measures posts into the channels of a new team, and returns the team.
 pub fn posts(bench: &Home, database: &str) -> (Runtime, Arc<Swarm>) {
-    bench.fill(AGENTS + 2);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let swarm = runtime.block_on(team(&bench.open()));
+    let (runtime, swarm) = make(bench);
     runtime.block_on(async {
         let ann = Actor::human("ann");
         let mut spent = Vec::new();
@@ -71,7 +70,16 @@ pub fn posts(bench: &Home, database: &str) -> (Runtime, Arc<Swarm>) {
     (runtime, swarm)
 }
 
-fn channel(n: usize) -> ChannelId {
+/// Makes a team with its channels.
+pub fn make(bench: &Home) -> (Runtime, Arc<Swarm>) {
+    bench.fill(AGENTS + 2);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let swarm = runtime.block_on(team(&bench.open()));
+    (runtime, swarm)
+}
+
+/// Returns the id of a channel.
+pub fn channel(n: usize) -> ChannelId {
     format!("c{n}").parse().unwrap()
 }
 

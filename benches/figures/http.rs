@@ -25,6 +25,12 @@ impl Connection {
         self.answer(|_| ())
     }
 
+    /// Posts JSON, and returns the answer's body.
+    pub fn post(&mut self, path: &str, body: &str) -> io::Result<Vec<u8>> {
+        self.send("POST", path, "", body.as_bytes())?;
+        self.answer(|_| ())
+    }
+
     /// One chat completion; the time it took.
     pub fn chat(&mut self, agent: &str, session: Option<&str>) -> io::Result<Duration> {
         let began = Instant::now();
@@ -66,7 +72,7 @@ impl Connection {
     fn answer(&mut self, mut seen: impl FnMut(&[u8])) -> io::Result<Vec<u8>> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        let ok = line.starts_with("HTTP/1.1 200");
+        let ok = line.starts_with("HTTP/1.1 200") || line.starts_with("HTTP/1.1 201");
         let status = line.trim().to_owned();
         let (mut length, mut chunked) = (0usize, false);
         loop {

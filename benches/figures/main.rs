@@ -17,6 +17,7 @@ mod context;
 #[expect(dead_code, reason = "the simulation also fills and measures its databases from outside")]
 mod database;
 mod docker;
+mod gateways;
 mod home;
 mod http;
 mod hygiene;
