@@ -1,6 +1,6 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns telemetry prompt hygiene context scheduler channels clone docker mcp postgres`; all of them where none is named. Prints a
+//! Parts: `process gateway turns telemetry prompt hygiene context scheduler channels clone docker mcp postgres remote`; all of them where none is named. Prints a
 //! Markdown table, as in docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
@@ -25,6 +25,7 @@ mod mcp;
 mod postgres;
 mod process;
 mod prompt;
+mod remote;
 mod scheduler;
 #[path = "../scale/server.rs"]
 mod server;
@@ -76,6 +77,9 @@ fn main() {
     }
     if runs("postgres") {
         postgres::run();
+    }
+    if runs("remote") {
+        remote::run();
     }
 }
 
