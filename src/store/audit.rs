@@ -121,7 +121,9 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
             turn,
             previous,
             hash.as_slice(),
-        ))
+        ))?;
+    transaction.set_chain_end((last + 1, hash.to_vec()));
+    Ok(())
 }
 
 /// Replaces the NUL character, which PostgreSQL can't store: what its driver would replace has to be so in the hash.

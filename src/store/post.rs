@@ -219,11 +219,9 @@ pub(super) fn number(seq: u64) -> i64 {
 
 /// Adds a message. Its number, its row, its audit row and the bridges' outbox are written together or not at all.
 pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<PostOutcome> {
-    let found: Option<(String, ChannelState, i64)> = transaction
-        .prepare_cached("SELECT id, state, last_seq FROM channel WHERE id = ?1")?
-        .query_row([new.channel.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()?;
-    let Some((id, state, last)) = found else { return Ok(PostOutcome::NoChannel) };
+    let Some(Place { id, state, last, members }) = place(transaction, &new.channel)? else {
+        return Ok(PostOutcome::NoChannel);
+    };
     // The key is checked before the channel's state: a repeated request gets its first answer even if the channel was
     // archived since.
     if let Some(key) = &new.key
@@ -291,17 +289,51 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
         // The outcome is known at once, so the key is stored together with its answer.
         idempotency::insert(transaction, key, None, Some(&seq.to_string()), new.now)?;
     }
-    let recipients = transaction
-        .prepare_cached("SELECT member FROM member WHERE channel = ?1")?
-        .query_map([&id], |row| parsed::<Party>(row, 0))?
+    let recipients = members
+        .into_iter()
         .filter_map(|party| match party {
-            Ok(Party::Agent(agent)) if new.author.agent() != Some(&agent) => Some(Ok(agent)),
-            Ok(_) => None,
-            Err(error) => Some(Err(error)),
+            Party::Agent(agent) if new.author.agent() != Some(&agent) => Some(agent),
+            _ => None,
         })
-        .collect::<sql::Result<_>>()?;
+        .collect();
     let channel = id.parse().map_err(|_| sql::Error::Malformed)?;
     Ok(PostOutcome::Posted(CommittedPost { channel, seq: seq.unsigned_abs(), recipients }))
+}
+
+/// The channel of a new message.
+struct Place {
+    /// In the case it was created with.
+    id: String,
+    state: ChannelState,
+    /// The number of its last message.
+    last: i64,
+    members: Vec<Party>,
+}
+
+/// Reads a channel with its members, by one statement: each is a way to a server and back.
+fn place(connection: &Connection<'_>, id: &ChannelId) -> sql::Result<Option<Place>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT c.id, c.state, c.last_seq, m.member FROM channel c LEFT JOIN member m ON m.channel = c.id
+         WHERE c.id = ?1",
+    )?;
+    let mut rows = statement.query([id.as_str()])?;
+    let mut found: Option<Place> = None;
+    while let Some(row) = rows.next()? {
+        let place = match &mut found {
+            Some(place) => place,
+            None => found.insert(Place {
+                id: row.get(0)?,
+                state: row.get(1)?,
+                last: row.get(2)?,
+                members: Vec::new(),
+            }),
+        };
+        // A channel without members has one row.
+        if row.get_ref(3)?.as_str_or_null()?.is_some() {
+            place.members.push(parsed(&row, 3)?);
+        }
+    }
+    Ok(found)
 }
 
 /// The number of messages back in which a resumed turn looks for a text of the interrupted one.

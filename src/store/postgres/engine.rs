@@ -1,16 +1,19 @@
 //! Opening a database on a server, and its writing side.
 
 use std::os::unix::fs::DirBuilderExt as _;
+use std::panic::resume_unwind;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use super::listener::Listener;
-use super::server::{Purpose, Server};
+use super::server::{Driving, Purpose, Server};
 use super::settings::Settings;
 use super::writer::WritingSession;
 use super::{gateway_lock, schema};
 use crate::error::chain;
 use crate::home::{Home, HomeError};
+use crate::store::audit_chain::ChainHead;
 use crate::store::database::{self, Opener, Pool, ReadOnly, ReadWrite};
 use crate::store::gateway::Epoch;
 use crate::store::health::DatabaseAccess;
@@ -63,16 +66,8 @@ pub(in crate::store) fn open(
     made.map_err(HomeError::io("make the folder", &folder))?;
     let server = Server::new(home, settings, secret)?;
     schema::migrate(&server)?;
-    let session = server.connect(Purpose::Write)?;
-    let mut writing = WritingSession::new(session);
-    if let Opener::Gateway(new) = opener {
-        writing.become_gateway(new).map_err(|source| gateway_lock::refused(place, source))?;
-    }
+    let (writing, identity, head) = begin_writing(home, &server, &place, opener)?;
     let (epoch, is_in_group) = (writing.epoch(), writing.is_in_group());
-    let session = writing.session();
-    let identity = schema::identity(session);
-    let identity = identity.map_err(|source| StoreError::query("tell this database from others", source))?;
-    let head = audit_chain::open(&Connection::postgres(session), &home.audit_head())?;
     // It has a connection of its own: a sync must not wait for a change, and a change not for a sync.
     let flushing = Mutex::new(WritingSession::new(server.connect(Purpose::Write)?));
     let sync = Box::new(move || flushing.lock().unwrap_or_else(PoisonError::into_inner).flush());
@@ -89,6 +84,32 @@ pub(in crate::store) fn open(
     let engine = database::Engine::Postgres(engine);
     let access = ReadWrite { engine, syncer, grants };
     Ok(Store::new(home, Pool::Postgres(pool), access))
+}
+
+/// Makes the connection of the writing thread. Returns it with the identity of the database and the end of its audit.
+fn begin_writing(
+    home: &Home,
+    server: &Arc<Server>,
+    place: &str,
+    opener: Opener<'_>,
+) -> Result<(WritingSession, i64, ChainHead), StoreError> {
+    let begin = || {
+        let session = server.connect_driven(Purpose::Write, Driving::Here)?;
+        let mut writing = WritingSession::new(session);
+        if let Opener::Gateway(new) = opener {
+            let begun = writing.become_gateway(new);
+            begun.map_err(|source| gateway_lock::refused(place.to_owned(), source))?;
+        }
+        let session = writing.session();
+        let identity = schema::identity(session);
+        let identity =
+            identity.map_err(|source| StoreError::query("tell this database from others", source))?;
+        let head = audit_chain::open(&Connection::postgres(session), &home.audit_head())?;
+        Ok((writing, identity, head))
+    };
+    // On a thread of its own: the caller's may belong to a runtime, on which the connection can't be waited for.
+    let begun = thread::scope(|scope| scope.spawn(begin).join());
+    begun.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 impl Engine {

@@ -34,7 +34,9 @@ impl Fence {
         let Self { epoch: Epoch(epoch), run } = self;
         session.batch(&format!(
             "PREPARE fence AS SELECT pg_current_xact_id(), pg_postmaster_start_time(),
-                EXISTS (SELECT FROM gateway WHERE epoch = {epoch} AND run = '{run}' AND ended_at IS NULL)"
+                EXISTS (SELECT FROM gateway WHERE epoch = {epoch} AND run = '{run}' AND ended_at IS NULL),
+                last.id, encode(last.hash, 'hex')
+             FROM (SELECT) AS one LEFT JOIN (SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1) AS last ON true"
         ))
     }
 }
@@ -49,7 +51,8 @@ pub(super) enum Look {
 }
 
 impl Look {
-    /// Returns its statement. The third column says if the change may be made.
+    /// Returns its statement. The third column says if the change may be made. The last two, which only a gateway's has, are
+    /// the end of the audit's chain.
     pub(super) const fn statement(self) -> &'static str {
         match self {
             Self::AtFence => "EXECUTE fence",

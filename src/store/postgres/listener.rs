@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::PostgresError;
-use super::server::Server;
+use super::server::{self, Server};
 use super::settings::Settings;
 use super::text::quoted;
 use crate::config::secret;
@@ -80,7 +80,11 @@ async fn listen(
     let password = secret::get(&place.home, &place.secret);
     let password = password.map_err(|error| PostgresError::Settings(chain(&error)))?;
     let config = place.settings.with_password(password.as_deref());
-    let connected = tokio::time::timeout(ANSWER_LIMIT, config.connect(place.tls.clone())).await;
+    let connected = tokio::time::timeout(
+        ANSWER_LIMIT,
+        server::connect(config, place.settings.encryption, place.tls.clone()),
+    )
+    .await;
     let (client, connection) = connected.map_err(|_| PostgresError::NoAnswer(ANSWER_LIMIT))??;
     let keep = async {
         ask(&client, &format!("LISTEN {}", quoted(&place.settings.channel()))).await?;

@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::runtime::Runtime;
-use super::session::Session;
-use super::settings::Settings;
+use super::runtime::{OwnRuntime, Runtime};
+use super::session::{Session, Waiter};
+use super::settings::{Encryption, Settings};
 use super::text::quoted;
 use super::{PostgresError, tls, wait};
 use crate::config::secret;
@@ -34,6 +38,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 /// The time for a migration, or for another change of the whole database.
 const LONG_LIMIT: Duration = Duration::from_hours(1);
 
+/// The task of a connection.
+pub(super) type Task = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -41,6 +48,16 @@ pub(super) enum Purpose {
     Write,
     /// Changes of the schema, which may take long and find no schema yet.
     Migrate,
+}
+
+/// The thread on which the task of a connection runs, which reads and writes its socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driving {
+    /// The thread of the connections. Any thread may use the connection.
+    Apart,
+    /// The thread that uses the connection, while it waits for an answer, which saves two changes of threads for each. A
+    /// thread on which a runtime runs its tasks can't wait like that.
+    Here,
 }
 
 /// A server, shared by all that use it in this process.
@@ -74,9 +91,18 @@ impl Server {
     /// Returns [`StoreError::Connect`] if the server can't be reached or refuses the sign-in, and [`StoreError::Beside`]
     /// if the password can't be read.
     pub(super) fn connect(self: &Arc<Self>, purpose: Purpose) -> Result<Session, StoreError> {
+        self.connect_driven(purpose, Driving::Apart)
+    }
+
+    /// Makes a connection as [`Self::connect`] does, and has its task run where `driving` says.
+    pub(super) fn connect_driven(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        driving: Driving,
+    ) -> Result<Session, StoreError> {
         // Read each time, so that a new password is used by the next connection.
         let password = secret::get(&self.home, &self.secret)?;
-        self.sign_in(password.as_deref(), purpose).map_err(|source| StoreError::Connect {
+        self.sign_in(password.as_deref(), purpose, driving).map_err(|source| StoreError::Connect {
             place: self.settings.to_string(),
             secret: self.home.secrets().join(&self.secret),
             source: source.into(),
@@ -93,36 +119,29 @@ impl Server {
         self.runtime.spawn(task);
     }
 
-    fn sign_in(self: &Arc<Self>, password: Option<&str>, purpose: Purpose) -> Result<Session, PostgresError> {
-        let config = self.settings.with_password(password);
-        let tls = self.tls.clone();
-        let (tell, told) = oneshot::channel();
-        // The whole connection is made on the thread on which it lives: its socket belongs to that thread's runtime.
-        self.runtime.spawn(async move {
-            match config.connect(tls).await {
-                Ok((client, connection)) => {
-                    // If nobody waits any more, the client is dropped, and the connection ends by that.
-                    drop(tell.send(Ok(client)));
-                    if let Err(error) = connection.await {
-                        tracing::debug!(
-                            error = crate::error::chain(&error),
-                            "a connection to PostgreSQL ended"
-                        );
-                    }
-                }
-                Err(error) => drop(tell.send(Err(error))),
+    fn sign_in(
+        self: &Arc<Self>,
+        password: Option<&str>,
+        purpose: Purpose,
+        driving: Driving,
+    ) -> Result<Session, PostgresError> {
+        let connecting =
+            connect(self.settings.with_password(password), self.settings.encryption, self.tls.clone());
+        let (client, waiter) = match driving {
+            Driving::Apart => (self.connect_apart(connecting)?, Waiter::Parked),
+            Driving::Here => {
+                let runtime = OwnRuntime::new()?;
+                let connected = runtime.within(CONNECT_LIMIT, connecting);
+                let (client, task) = connected.ok_or(PostgresError::NoAnswer(CONNECT_LIMIT))??;
+                runtime.spawn(until_its_end(task));
+                (client, Waiter::Own(runtime))
             }
-        });
-        let client = match wait::within(CONNECT_LIMIT, told) {
-            Some(Ok(connected)) => connected?,
-            Some(Err(_)) => return Err(PostgresError::Connection("its thread has ended".to_owned())),
-            None => return Err(PostgresError::NoAnswer(CONNECT_LIMIT)),
         };
         let statement_timeout = if purpose == Purpose::Migrate { Duration::ZERO } else { STATEMENT_TIMEOUT };
         let idle_timeout =
             if purpose == Purpose::Write { IDLE_CHANGE_TIMEOUT } else { IDLE_TRANSACTION_TIMEOUT };
         let limit = if purpose == Purpose::Migrate { LONG_LIMIT } else { STATEMENT_TIMEOUT + ANSWER_MARGIN };
-        let session = Session::new(client, Arc::clone(self), limit);
+        let session = Session::new(client, waiter, Arc::clone(self), limit);
         session
             .batch(&format!(
             "SET search_path TO {}; SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {};
@@ -139,5 +158,56 @@ impl Server {
                 other => PostgresError::Connection(other.to_string()),
             })?;
         Ok(session)
+    }
+
+    /// Makes a connection on the thread of the connections: its socket belongs to that thread's runtime.
+    fn connect_apart(
+        &self,
+        connecting: impl Future<Output = Result<(Client, Task), tokio_postgres::Error>> + Send + 'static,
+    ) -> Result<Client, PostgresError> {
+        let (tell, told) = oneshot::channel();
+        self.runtime.spawn(async move {
+            match connecting.await {
+                Ok((client, task)) => {
+                    // If nobody waits any more, the client is dropped, and the connection ends by that.
+                    drop(tell.send(Ok(client)));
+                    until_its_end(task).await;
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        });
+        match wait::within(CONNECT_LIMIT, told) {
+            Some(Ok(connected)) => Ok(connected?),
+            Some(Err(_)) => Err(PostgresError::Connection("its thread has ended".to_owned())),
+            None => Err(PostgresError::NoAnswer(CONNECT_LIMIT)),
+        }
+    }
+}
+
+/// Connects with the password in `config`, encrypted or not.
+///
+/// # Errors
+///
+/// Returns the reason of the server, or of the network.
+pub(super) async fn connect(
+    config: Config,
+    encryption: Encryption,
+    tls: MakeRustlsConnect,
+) -> Result<(Client, Task), tokio_postgres::Error> {
+    if encryption == Encryption::Spared {
+        let mut plain = config.clone();
+        plain.ssl_mode(SslMode::Disable);
+        match plain.connect(tls.clone()).await {
+            // The server's own rules may ask for encryption here, too.
+            Err(error) if error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {}
+            done => return done,
+        }
+    }
+    config.connect(tls).await
+}
+
+async fn until_its_end(task: Task) {
+    if let Err(error) = task.await {
+        tracing::debug!(error = crate::error::chain(&error), "a connection to PostgreSQL ended");
     }
 }

@@ -10,10 +10,11 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
-use super::server::Server;
+use super::runtime::OwnRuntime;
+use super::server::{Driving, Server};
 use super::value::Parameter;
 use super::{PostgresError, text, wait};
-use crate::store::sql::{Result, Value};
+use crate::store::sql::{ChainEnd, Result, Value};
 
 /// The number of prepared statements that a connection keeps. flock has about five hundred, most of them for seldom
 /// use. Each takes some memory on the server too.
@@ -25,9 +26,18 @@ type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
 /// A statement that was sent.
 type Sent = Pin<Box<dyn Future<Output = Answer<()>> + Send>>;
 
+/// The way in which a thread waits for the answers of a connection.
+pub(super) enum Waiter {
+    /// Until the thread of the connections wakes it.
+    Parked,
+    /// By running the connection.
+    Own(OwnRuntime),
+}
+
 /// A connection.
 pub(in crate::store) struct Session {
     client: Arc<Client>,
+    waiter: Waiter,
     statements: RefCell<StatementCache>,
     /// The statements that were sent, in their order, and whose answers nobody has waited for yet.
     sent: RefCell<Vec<Sent>>,
@@ -38,20 +48,24 @@ pub(in crate::store) struct Session {
     is_spoiled: Cell<bool>,
     /// The notices of the transaction, which go out with its commit.
     notices: RefCell<Vec<String>>,
+    /// The end of the audit's chain, as far as the transaction knows it.
+    chain_end: RefCell<Option<ChainEnd>>,
     limit: Duration,
     // The thread of the connections ends after the last of them.
     pub(super) server: Arc<Server>,
 }
 
 impl Session {
-    pub(super) fn new(client: Client, server: Arc<Server>, limit: Duration) -> Self {
+    pub(super) fn new(client: Client, waiter: Waiter, server: Arc<Server>, limit: Duration) -> Self {
         Self {
             client: Arc::new(client),
+            waiter,
             statements: RefCell::default(),
             sent: RefCell::default(),
             is_lost: Cell::new(false),
             is_spoiled: Cell::new(false),
             notices: RefCell::default(),
+            chain_end: RefCell::default(),
             limit,
             server,
         }
@@ -93,6 +107,25 @@ impl Session {
     /// Returns the notices of the transaction, and begins anew.
     pub(super) fn take_notices(&self) -> Vec<String> {
         self.notices.take()
+    }
+
+    /// Returns where the task of the connection runs.
+    pub(super) const fn driving(&self) -> Driving {
+        match self.waiter {
+            Waiter::Parked => Driving::Apart,
+            Waiter::Own(_) => Driving::Here,
+        }
+    }
+
+    /// Returns the end of the audit's chain, if the transaction knows it. Only changes add to the chain, and they are serial,
+    /// so the end stays what it is until this transaction adds to it.
+    pub(in crate::store) fn chain_end(&self) -> Option<ChainEnd> {
+        self.chain_end.borrow().clone()
+    }
+
+    /// Takes note of the end of the audit's chain, or that it is not known.
+    pub(in crate::store) fn set_chain_end(&self, end: Option<ChainEnd>) {
+        self.chain_end.replace(end);
     }
 
     /// Makes the connection unusable, so that nobody uses it again.
@@ -156,6 +189,7 @@ impl Session {
     /// that were sent.
     pub(super) fn undo(&self, rollback: &str) -> Result<()> {
         self.sent.take();
+        self.set_chain_end(None);
         self.batch(rollback)?;
         self.clear_failure();
         Ok(())
@@ -191,7 +225,11 @@ impl Session {
             // What failed first is the reason for what failed then.
             earlier.and(answer)
         };
-        let error = match wait::within(self.limit, both) {
+        let waited = match &self.waiter {
+            Waiter::Parked => wait::within(self.limit, both),
+            Waiter::Own(runtime) => runtime.within(self.limit, both),
+        };
+        let error = match waited {
             Some(Ok(done)) => return Ok(done),
             Some(Err(error)) => PostgresError::from(error),
             None => PostgresError::NoAnswer(self.limit),

@@ -26,6 +26,9 @@ const KEEPALIVE_RETRIES: u32 = 3;
 pub(super) enum Encryption {
     /// `disable`: never.
     Off,
+    /// `allow`, and without the parameter for a server on this machine: only if the server asks for it. What goes through the
+    /// machine alone gains nothing, and every answer would come later.
+    Spared,
     /// `prefer`: if the server offers it. Nothing is checked.
     Offered,
     /// `require`: always. Nothing is checked, so this is no protection from somebody in between.
@@ -120,14 +123,14 @@ impl Settings {
             return Err(format!("the name of the schema has to have 1 to {MAX_NAME_BYTES} bytes"));
         }
         let is_here = config.get_hosts().iter().all(is_this_machine);
-        let encryption = mode.unwrap_or(if is_here { Encryption::Offered } else { Encryption::Checked });
+        let encryption = mode.unwrap_or(if is_here { Encryption::Spared } else { Encryption::Checked });
         if root_certificates.is_some() && encryption != Encryption::Checked {
             return Err("sslrootcert needs sslmode=verify-full, which checks the certificate".to_owned());
         }
         config
             .ssl_mode(match encryption {
                 Encryption::Off => SslMode::Disable,
-                Encryption::Offered => SslMode::Prefer,
+                Encryption::Spared | Encryption::Offered => SslMode::Prefer,
                 Encryption::Unchecked | Encryption::Checked => SslMode::Require,
             })
             .application_name("flock")
@@ -225,10 +228,11 @@ impl fmt::Debug for Settings {
 fn encryption(mode: &str) -> Result<Encryption, String> {
     match mode {
         "disable" => Ok(Encryption::Off),
+        "allow" => Ok(Encryption::Spared),
         "prefer" => Ok(Encryption::Offered),
         "require" => Ok(Encryption::Unchecked),
         "verify-full" => Ok(Encryption::Checked),
-        _ => Err(format!("sslmode={mode} is unknown: it is disable, prefer, require or verify-full")),
+        _ => Err(format!("sslmode={mode} is unknown: it is disable, allow, prefer, require or verify-full")),
     }
 }
 
@@ -278,11 +282,12 @@ mod tests {
     fn another_machine_has_to_prove_itself_unless_the_address_says_otherwise() {
         for (address, wanted) in [
             ("postgres://flock@db.example/flock", Encryption::Checked),
-            ("postgres://flock@127.0.0.1:5433/flock", Encryption::Offered),
-            ("postgres://flock@localhost/flock", Encryption::Offered),
+            ("postgres://flock@127.0.0.1:5433/flock", Encryption::Spared),
+            ("postgres://flock@localhost/flock", Encryption::Spared),
+            ("postgres://flock@localhost/flock?sslmode=prefer", Encryption::Offered),
             ("postgres://flock@localhost,db.example/flock", Encryption::Checked),
             ("postgres://flock@a.db,b.db/flock?target_session_attrs=read-write", Encryption::Checked),
-            ("postgresql://flock@/flock?host=/var/run/postgresql", Encryption::Offered),
+            ("postgresql://flock@/flock?host=/var/run/postgresql", Encryption::Spared),
             ("postgres://flock@db.example/flock?sslmode=disable", Encryption::Off),
             ("postgres://flock@db.example/flock?sslmode=require", Encryption::Unchecked),
         ] {

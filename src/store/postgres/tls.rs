@@ -29,7 +29,7 @@ pub(super) fn connector(settings: &Settings) -> Result<MakeRustlsConnect, String
                 .map_err(|error| format!("the machine's own certificates can't be read: {error}"))?;
             versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
-        (Encryption::Off | Encryption::Offered | Encryption::Unchecked, _) => {
+        (Encryption::Off | Encryption::Spared | Encryption::Offered | Encryption::Unchecked, _) => {
             versions.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
         }
     };
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_mode_has_a_connector() {
-        for mode in ["disable", "prefer", "require", "verify-full"] {
+        for mode in ["disable", "allow", "prefer", "require", "verify-full"] {
             let address = format!("postgres://f@db/f?sslmode={mode}");
             connector(&Settings::parse(&address, "flock").unwrap()).unwrap();
         }

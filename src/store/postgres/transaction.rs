@@ -6,6 +6,7 @@ use super::PostgresError;
 use super::fence::Look;
 use super::session::Session;
 use super::text::literal;
+use crate::id::unhex;
 use crate::store::sql::{self, Result};
 use crate::store::writer::LOCK_LIMIT;
 
@@ -45,6 +46,7 @@ pub(super) fn begin_locked(session: &Session, deadline: Instant, look: Look) -> 
     let wait = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
     session.clear_failure();
     session.drop_notices(0);
+    session.set_chain_end(None);
     // One message, because each is a way to the server and back. The look at the fence is a statement of its own: one that
     // also waited for the lock would see the rows as they were before the wait.
     let begun = session.texts(&format!(
@@ -59,6 +61,9 @@ pub(super) fn begin_locked(session: &Session, deadline: Instant, look: Look) -> 
             if text(2) != "t" {
                 roll_back(session)?;
                 return Err(sql::Error::Fenced);
+            }
+            if let (Ok(id), Some(hash)) = (text(3).parse(), unhex(&text(4))) {
+                session.set_chain_end(Some((id, hash)));
             }
             Ok(TransactionId { number: text(0), server_start: text(1) })
         }

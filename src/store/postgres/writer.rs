@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::fence::{Fence, Look};
 use super::gateway_lock::{GatewayLock, Sharing};
-use super::server::{Purpose, Server};
+use super::server::{Driving, Purpose, Server};
 use super::session::Session;
 use super::transaction::{Outcome, TransactionId, begin_locked, commit, end, lock_deadline, roll_back};
 use super::{PostgresError, schema};
@@ -73,7 +73,7 @@ impl WritingSession {
     /// Replaces the connection. That of a gateway is used only once it has the lock again: another gateway may have
     /// taken over meanwhile.
     fn replace(&mut self) -> Result<()> {
-        let session = connect(&self.session.server)?;
+        let session = connect(&self.session.server, self.session.driving())?;
         if let Some((lock, sharing)) = &mut self.lock {
             *lock = GatewayLock::take(&session, *sharing, Some(&*lock)).map_err(|error| match error {
                 // The other gateway has ended this one, or is about to.
@@ -135,8 +135,9 @@ impl WritingSession {
 }
 
 /// Makes a connection for changes. Another flock may have migrated the schema since the last one was made.
-fn connect(server: &Arc<Server>) -> Result<Session> {
-    let session = server.connect(Purpose::Write).and_then(|session| schema::check(&session).map(|_| session));
+fn connect(server: &Arc<Server>, driving: Driving) -> Result<Session> {
+    let session = server.connect_driven(Purpose::Write, driving);
+    let session = session.and_then(|session| schema::check(&session).map(|_| session));
     session.map_err(|error| match error {
         StoreError::Connect { source, .. } | StoreError::Query { source, .. } => source,
         other => PostgresError::Settings(chain(&other)).into(),

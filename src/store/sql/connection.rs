@@ -15,6 +15,9 @@ pub enum Dialect {
     Postgres,
 }
 
+/// The number and the hash of the last row of the audit's chain.
+pub type ChainEnd = (i64, Vec<u8>);
+
 /// A connection to the database, borrowed from its driver for one read or one change.
 #[derive(Clone, Copy)]
 pub struct Connection<'c>(Driver<'c>);
@@ -96,6 +99,15 @@ impl<'c> Connection<'c> {
         }
     }
 
+    /// Returns the end of the audit's chain if the transaction knows it, which saves a way to a server and back.
+    #[must_use]
+    pub fn chain_end(&self) -> Option<ChainEnd> {
+        match self.0 {
+            Driver::Sqlite(_) => None,
+            Driver::Postgres(session) => session.chain_end(),
+        }
+    }
+
     /// Begins a read of several statements that all see the same state of the database.
     pub fn snapshot(&self) -> Result<Snapshot<'c>> {
         let transaction = match self.0 {
@@ -159,6 +171,15 @@ impl<'t> Transaction<'t> {
         match self.0.0 {
             Driver::Sqlite(_) => {}
             Driver::Postgres(session) => session.add_notice(notice::text(kind, name)),
+        }
+    }
+
+    /// Takes note of the end of the audit's chain, to which this transaction has just added. See
+    /// [`Connection::chain_end`].
+    pub fn set_chain_end(&self, end: ChainEnd) {
+        match self.0.0 {
+            Driver::Sqlite(_) => {}
+            Driver::Postgres(session) => session.set_chain_end(Some(end)),
         }
     }
 

@@ -12,7 +12,7 @@ mod row;
 mod statement;
 mod value;
 
-pub use connection::{Connection, Dialect, Transaction};
+pub use connection::{ChainEnd, Connection, Dialect, Transaction};
 pub use error::{Cause, Error, OptionalExtension, Result};
 pub use params::{Binder, Params, params_from_iter};
 pub use row::{MappedRows, Row, Rows};
