@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::apply::{self, Place, TEMPORARY};
+use super::apply::{self, Place};
 use super::content::ContentId;
 use super::diff::diff;
 use super::error::CheckpointError;
 use super::index::Index;
 use super::journal::Journal;
-use super::objects::{Objects, sync_file_system};
+use super::objects::Objects;
 use super::packages;
 use super::plan;
 use super::record::{CheckpointRecord, Reason, RecordLog, surplus};
@@ -27,6 +27,7 @@ use crate::home::beneath::{BeneathError, Root};
 use crate::home::elsewhere;
 use crate::home::lock::Lock;
 use crate::id::AgentId;
+use crate::sandbox::spec::IDENTITY_FILES;
 use crate::sandbox::workspace_files::{WorkspaceFiles, Workspaces};
 use crate::sandbox::{usage, workspace};
 
@@ -134,6 +135,29 @@ impl AgentStore {
         self.index.write(&self.folder.join(INDEX))?;
         fault_point::reach(FaultPoint::Checkpointing);
         found
+    }
+
+    /// Returns the files of the workspace, wherever it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it can't be opened, or if what has it on another machine can't be reached.
+    pub(super) fn files(&self) -> Result<WorkspaceFiles, CheckpointError> {
+        if let Some(far) = self.far()? {
+            return Ok(far);
+        }
+        let workspace = fs_err::canonicalize(&self.workspace);
+        let workspace = workspace.map_err(CheckpointError::io("open", &self.workspace))?;
+        Ok(Root::open(&workspace)?.into())
+    }
+
+    /// Returns the paths of a workspace that are flock's own: on another machine it has copies of the identity files, which
+    /// are made anew with each container.
+    pub(super) fn own_paths(&self) -> HashSet<PathBuf> {
+        match elsewhere::engine_of(&self.workspace) {
+            Some(_) => IDENTITY_FILES.iter().map(PathBuf::from).collect(),
+            None => HashSet::new(),
+        }
     }
 
     /// Returns the files of the workspace if it is on another machine.
@@ -292,11 +316,9 @@ impl AgentStore {
     pub(super) fn complete_files(&mut self, journal: &Journal) -> Result<Vec<PathBuf>, CheckpointError> {
         let Some(files) = &journal.files else { return Ok(Vec::new()) };
         let never = AtomicBool::new(false);
-        let workspace = fs_err::canonicalize(&self.workspace);
-        let workspace = workspace.map_err(CheckpointError::io("open", &self.workspace))?;
-        let root = Root::open(&workspace)?;
+        let place = self.files()?;
         let mut present = self.scan(&never)?.tree;
-        if self.sweep(&root, present, &journal.id)? {
+        if self.sweep(&place, present, journal)? {
             present = self.scan(&never)?.tree;
         }
         let kept: HashSet<PathBuf> = journal.kept().into_iter().collect();
@@ -306,26 +328,34 @@ impl AgentStore {
             path,
             source,
         })?;
-        let place = Place { root: &root, objects: &self.objects, owner, id: &journal.id };
-        let mut left = apply::apply(&place, &changes)?;
-        sync_file_system(&workspace)?;
+        let drafts = journal.drafts();
+        let applied = Place { files: &place, objects: &self.objects, owner, drafts };
+        let mut left = apply::apply(&applied, &changes)?;
+        place.sync()?;
         fault_point::reach(FaultPoint::Rewinding);
         left.extend(foreign);
         Ok(left)
     }
 
     /// Removes files that an interrupted rewind has not completed. Returns `true` if there were any.
-    fn sweep(&self, root: &Root, present: ContentId, id: &str) -> Result<bool, CheckpointError> {
-        let prefix = format!("{TEMPORARY}{id}-");
+    fn sweep(
+        &self,
+        files: &WorkspaceFiles,
+        present: ContentId,
+        journal: &Journal,
+    ) -> Result<bool, CheckpointError> {
+        // Earlier versions of flock have begun rewinds with the other name.
+        let prefixes =
+            [WorkspaceFiles::draft_prefix(journal.drafts()), format!(".flock-rewind-{}-", journal.id)];
         let mut found = Vec::new();
-        temporary(&self.objects, present, &mut PathBuf::new(), prefix.as_bytes(), &mut found)?;
+        temporary(&self.objects, present, &mut PathBuf::new(), &prefixes, &mut found)?;
         for path in &found {
             let above = path.parent().unwrap_or(Path::new(""));
-            let mode = root.mode(above)?;
+            let mode = files.mode(above)?;
             if mode & 0o300 != 0o300 {
-                root.set_mode(above, mode | 0o700)?;
+                files.set_mode(above, mode | 0o700)?;
             }
-            root.remove(path)?;
+            files.remove(path)?;
         }
         Ok(!found.is_empty())
     }
@@ -429,20 +459,22 @@ fn mark(objects: &Objects, tree: ContentId, used: &mut HashSet<ContentId>) {
     }
 }
 
-/// Finds the files whose names begin with a prefix.
+/// Finds the files whose names begin with one of the prefixes.
 fn temporary(
     objects: &Objects,
     tree: ContentId,
     path: &mut PathBuf,
-    prefix: &[u8],
+    prefixes: &[String],
     found: &mut Vec<PathBuf>,
 ) -> Result<(), CheckpointError> {
     use std::os::unix::ffi::OsStrExt as _;
     for entry in objects.folder(tree)? {
         path.push(std::ffi::OsStr::from_bytes(&entry.name));
         match entry.node {
-            Node::Folder { tree, .. } => temporary(objects, tree, path, prefix, found)?,
-            _ if entry.name.starts_with(prefix) => found.push(path.clone()),
+            Node::Folder { tree, .. } => temporary(objects, tree, path, prefixes, found)?,
+            _ if prefixes.iter().any(|prefix| entry.name.starts_with(prefix.as_bytes())) => {
+                found.push(path.clone());
+            }
             _ => {}
         }
         path.pop();

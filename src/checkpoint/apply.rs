@@ -1,4 +1,5 @@
-//! Changes a workspace from one stored state to another, file by file. Nothing but the given paths is touched.
+//! Changes a workspace from one stored state to another, file by file. Nothing but the given paths is touched. The workspace
+//! can be on another machine.
 //!
 //! Each step can be repeated, so an interrupted change is completed by making the remaining ones. The sandbox is stopped
 //! meanwhile.
@@ -13,22 +14,20 @@ use super::error::CheckpointError;
 use super::objects::Objects;
 use super::tree::Node;
 use crate::fault_point::{self, FaultPoint};
-use crate::home::beneath::{BeneathError, FileKind, Owner, Root};
-
-/// Prefix of the names of files that are not complete yet. The rewind's id follows.
-pub(super) const TEMPORARY: &str = ".flock-rewind-";
+use crate::home::beneath::{BeneathError, FileKind, Owner};
+use crate::sandbox::workspace_files::WorkspaceFiles;
 
 /// The most entries of a folder that are looked at because it can't be removed.
 const MAX_LEFT: usize = 10_000;
 
 /// The place of a change.
 pub(super) struct Place<'a> {
-    pub(super) root: &'a Root,
+    pub(super) files: &'a WorkspaceFiles,
     pub(super) objects: &'a Objects,
     /// The user that new files belong to, if it is not this process's.
     pub(super) owner: Option<Owner>,
-    /// The rewind's id.
-    pub(super) id: &'a str,
+    /// The rewind's number. The numbers of files that are not complete yet begin with it.
+    pub(super) drafts: u32,
 }
 
 /// Makes the changes. Returns the folders that could not be removed, because something is in them that no checkpoint
@@ -38,7 +37,7 @@ pub(super) struct Place<'a> {
 ///
 /// Returns an error if a content is missing or a file can't be changed. Some changes may be made then.
 pub(super) fn apply(place: &Place<'_>, changes: &[Change]) -> Result<Vec<PathBuf>, CheckpointError> {
-    let unlocked = unlock(place.root, changes)?;
+    let unlocked = unlock(place.files, changes)?;
     let mut stuck = Vec::new();
     // From the innermost outwards: a folder is empty by the time it is removed.
     for change in changes.iter().rev() {
@@ -46,7 +45,7 @@ pub(super) fn apply(place: &Place<'_>, changes: &[Change]) -> Result<Vec<PathBuf
         let is_folder = change.after.as_ref().is_some_and(Node::is_folder);
         // A file or link takes the place of another in one step. Only what has to go first is removed here.
         if change.after.is_none() || before.is_folder() != is_folder {
-            if !remove(place.root, change, before)? {
+            if !remove(place.files, change, before)? {
                 stuck.push(change.path.clone());
             }
             fault_point::reach(FaultPoint::Rewinding);
@@ -63,22 +62,22 @@ pub(super) fn apply(place: &Place<'_>, changes: &[Change]) -> Result<Vec<PathBuf
     // The permissions of folders come last, because they may forbid what was to be done in them.
     for change in changes.iter().rev() {
         if let Some(Node::Folder { mode, .. }) = change.after {
-            place.root.set_mode(&change.path, mode)?;
+            place.files.set_mode(&change.path, mode)?;
         }
     }
     for (path, mode) in unlocked.iter().rev() {
         let is_changed = changes.iter().any(|change| change.path == *path);
-        if !is_changed && place.root.stat(path).is_ok_and(|found| found.kind == FileKind::Folder)
+        if !is_changed && place.files.stat(path).is_ok_and(|found| found.kind == FileKind::Folder)
             || path.as_os_str().is_empty()
         {
-            place.root.set_mode(path, *mode)?;
+            place.files.set_mode(path, *mode)?;
         }
     }
     Ok(stuck)
 }
 
 /// Gives the owner all rights on the folders in which something changes. Returns their permissions before.
-fn unlock(root: &Root, changes: &[Change]) -> Result<Vec<(PathBuf, u32)>, CheckpointError> {
+fn unlock(files: &WorkspaceFiles, changes: &[Change]) -> Result<Vec<(PathBuf, u32)>, CheckpointError> {
     let above: BTreeSet<&Path> = changes
         .iter()
         .flat_map(|change| {
@@ -89,11 +88,13 @@ fn unlock(root: &Root, changes: &[Change]) -> Result<Vec<(PathBuf, u32)>, Checkp
     let mut unlocked = Vec::new();
     // A path comes before those below it.
     for path in above {
-        // Those that are not there yet are made below.
-        if let Ok(mode) = root.mode(path)
-            && mode & 0o700 != 0o700
-            && root.set_mode(path, mode | 0o700).is_ok()
-        {
+        let mode = match files.mode(path) {
+            Ok(mode) => mode,
+            Err(error @ BeneathError::Unreachable { .. }) => return Err(error.into()),
+            // Those that are not there yet are made below.
+            Err(_) => continue,
+        };
+        if mode & 0o700 != 0o700 && files.set_mode(path, mode | 0o700).is_ok() {
             unlocked.push((path.to_owned(), mode));
         }
     }
@@ -101,56 +102,53 @@ fn unlock(root: &Root, changes: &[Change]) -> Result<Vec<(PathBuf, u32)>, Checkp
 }
 
 /// Removes what a change takes away. Returns `false` if it is a folder that is not empty.
-fn remove(root: &Root, change: &Change, before: &Node) -> Result<bool, CheckpointError> {
+fn remove(files: &WorkspaceFiles, change: &Change, before: &Node) -> Result<bool, CheckpointError> {
     let gone = |result: Result<(), BeneathError>| match result {
         Err(BeneathError::NotFound { .. }) => Ok(()),
         other => other,
     };
     if !before.is_folder() {
-        gone(root.remove(&change.path))?;
+        gone(files.remove(&change.path))?;
         return Ok(true);
     }
-    if gone(root.remove_folder(&change.path)).is_ok() {
+    if gone(files.remove_folder(&change.path)).is_ok() {
         return Ok(true);
     }
     // Sockets, FIFOs and devices are in no checkpoint, and mean nothing without the programs that used them.
-    let (left, more) = root.list(&change.path, MAX_LEFT)?;
+    let (left, more) = files.list(&change.path, MAX_LEFT)?;
     if more || left.iter().any(|entry| entry.kind != FileKind::Other) {
         return Ok(false);
     }
     for entry in left {
-        gone(root.remove(&entry.path))?;
+        gone(files.remove(&entry.path))?;
     }
-    Ok(gone(root.remove_folder(&change.path)).is_ok())
+    Ok(gone(files.remove_folder(&change.path)).is_ok())
 }
 
 /// Puts what a change wants in its place.
 fn put(place: &Place<'_>, change: &Change, after: &Node, at: usize) -> Result<(), CheckpointError> {
-    let Place { root, objects, owner, id } = place;
+    let Place { files, objects, owner, drafts } = place;
     let path = &change.path;
-    let temporary = path.with_file_name(format!("{TEMPORARY}{id}-{at}"));
+    let draft = (u64::from(*drafts) << 32) | at as u64;
     match after {
-        Node::Folder { .. } => match root.stat(path) {
+        Node::Folder { .. } => match files.stat(path) {
             Ok(found) if found.kind == FileKind::Folder => {}
-            _ => root.create_dir(path, *owner)?,
+            _ => files.create_dir(path, *owner)?,
         },
         Node::File { mode, size, content } => {
             let is_only_mode =
                 matches!(&change.before, Some(Node::File { content: old, .. }) if old == content);
-            if !is_only_mode {
-                let file = root.create_file(&temporary, *owner)?;
-                objects.copy_to(*content, *size, &file)?;
-                root.set_mode(&temporary, *mode)?;
+            if is_only_mode {
+                files.set_mode(path, *mode)?;
+            } else {
+                let mut new = files.draft(path, draft, *owner)?;
+                objects.fill(*content, *size, &mut new)?;
                 fault_point::reach(FaultPoint::Rewinding);
-                root.replace(&temporary, path)?;
+                new.put(*size, *mode)?;
             }
-            root.set_mode(path, *mode)?;
         }
         Node::Link { target } => {
-            root.link(&temporary, Path::new(&OsString::from_vec(target.clone())))?;
-            root.change_owner(&temporary, *owner)?;
-            fault_point::reach(FaultPoint::Rewinding);
-            root.replace(&temporary, path)?;
+            files.put_link(path, draft, Path::new(&OsString::from_vec(target.clone())), *owner)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::home::beneath::BeneathError;
-use crate::id::{AgentId, ChannelId, EngineName, IdError};
+use crate::id::{AgentId, ChannelId, IdError};
 use crate::store::StoreError;
 
 /// A failed operation on an agent's checkpoints.
@@ -59,11 +59,13 @@ pub enum CheckpointError {
         /// The exceeded limit, as in `the workspace has more than 5 GiB`.
         limit: String,
     },
-    /// The workspace is on another machine, and its files can't be set back there.
-    #[error(
-        "the workspace of {agent} is on the engine {engine}, on another machine, where no files can be set back"
-    )]
-    Elsewhere { agent: AgentId, engine: EngineName },
+    /// A rewind has begun and could not be completed.
+    #[error("the rewind of {agent} has begun and is not finished; it goes on before the agent's next turn")]
+    Interrupted {
+        agent: AgentId,
+        #[source]
+        source: Box<Self>,
+    },
     /// There is no checkpoint with this number.
     #[error("{agent} has no checkpoint {number}")]
     Unknown { agent: AgentId, number: u64 },
@@ -121,6 +123,11 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
+    /// Returns the error of a rewind that was written down and is interrupted by this one.
+    pub(super) fn interrupting(self, agent: &AgentId) -> Self {
+        Self::Interrupted { agent: agent.clone(), source: Box::new(self) }
+    }
+
     /// Returns a function that adds the operation and the path to an error.
     pub(super) fn io(verb: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
         let path = path.to_owned();
@@ -145,12 +152,12 @@ impl Explain for CheckpointError {
             | Self::Copying(_)
             | Self::Changed(_)
             | Self::Foreign { .. }
-            | Self::Elsewhere { .. }
             | Self::PackagesGone { .. }
             | Self::Taken(_)
             | Self::ChannelTaken(_)
             | Self::TooMany { .. } => Kind::Conflict,
             Self::Config(error) => error.kind(),
+            Self::Interrupted { source, .. } => source.kind(),
             _ => Kind::Failed,
         }
     }
@@ -173,7 +180,14 @@ impl Explain for CheckpointError {
                 Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned())
             }
             Self::Busy(_) => Some("flock status".to_owned()),
-            Self::Elsewhere { engine, .. } => Some(format!("flock engine drain {engine}")),
+            // Whoever looks completes it first.
+            Self::Interrupted { agent, source } => {
+                source.hint().or_else(|| Some(format!("flock checkpoint {agent}")))
+            }
+            Self::Workspace(BeneathError::Elsewhere { engine, .. }) => {
+                Some(format!("flock engine drain {engine}"))
+            }
+            Self::Workspace(BeneathError::Unreachable { .. }) => Some("flock engine list".to_owned()),
             Self::ChannelTaken(_) | Self::NoTeam(_) => Some("flock channel list".to_owned()),
             Self::TooMany { wanted, .. } => {
                 Some(format!("flock config set plugins.entries.flock.config.maxAgents {wanted}"))

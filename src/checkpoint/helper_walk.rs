@@ -1,7 +1,8 @@
 //! Looks at a workspace on another machine and stores what is new in it, as the helper of its sandbox reads it.
 //!
 //! A folder takes one request, an unchanged file none, and a changed one is transferred in parts. What is found there has
-//! the same index and the same trees as a workspace of this machine.
+//! the same index and the same trees as a workspace of this machine. What an agent has closed to itself is opened for as long
+//! as it is read.
 
 use std::io::{self, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,8 +16,8 @@ use super::objects::{CLONE_FROM, Objects};
 use super::scan::{Named, Scan, ScanInput};
 use super::tree::{Node, TreeEntry};
 use super::walk::{RACY, READS, Walked};
-use crate::home::beneath::{BeneathError, FileKind};
-use crate::sandbox::workspace_files::{RemoteEntry, RemoteFiles};
+use crate::home::beneath::BeneathError;
+use crate::sandbox::workspace_files::{EntryKind, FileEntry, FileVersion, RemoteFiles};
 
 /// A look at a workspace on another machine.
 pub(super) struct HelperWalk<'a> {
@@ -58,7 +59,8 @@ impl HelperWalk<'_> {
             unstable: Named::default(),
             folders: Vec::new(),
         };
-        let tree = self.folder(Path::new(""), 1, &mut progress);
+        let mode = self.files.look(Path::new(""))?.mode;
+        let tree = self.folder(Path::new(""), (1, mode), &mut progress);
         let Progress { entries, left_out, unstable, folders, .. } = progress;
         let scan = tree.and_then(|tree| {
             let tree =
@@ -70,6 +72,30 @@ impl HelperWalk<'_> {
 
     /// Stores a folder with everything in it. Returns `None` if it is gone or can't be opened.
     fn folder(
+        &self,
+        path: &Path,
+        (depth, mode): (usize, u32),
+        progress: &mut Progress,
+    ) -> Result<Option<ContentId>, CheckpointError> {
+        // What is in a folder without the right to search it looks like nothing.
+        let is_opened = mode & 0o500 != 0o500 && self.open(path, mode | 0o500)?;
+        let stored = self.inside(path, depth, progress);
+        if is_opened {
+            self.open(path, mode)?;
+        }
+        stored
+    }
+
+    /// Sets permissions. Returns `false` if the agent itself could not do that.
+    fn open(&self, path: &Path, mode: u32) -> Result<bool, CheckpointError> {
+        match self.files.set_mode(path, mode) {
+            Err(error @ BeneathError::Unreachable { .. }) => Err(error.into()),
+            done => Ok(done.is_ok()),
+        }
+    }
+
+    /// Stores what is in a folder.
+    fn inside(
         &self,
         path: &Path,
         depth: usize,
@@ -101,11 +127,11 @@ impl HelperWalk<'_> {
         let mut entries = Vec::with_capacity(listed.len());
         let mut new = NewFolder::new(key.to_vec(), ContentId([0; 32]), listed.len());
         for entry in listed {
-            let name = entry.name();
+            let name = entry.name.as_slice();
             let file = known.as_mut().and_then(|known| find(known, name));
             let place = path.join(std::ffi::OsStr::from_bytes(name));
             let node = match entry.kind {
-                FileKind::File => {
+                EntryKind::File => {
                     let found = self.file(&place, &entry, file, progress)?;
                     found.map(|(node, stamp, is_trusted)| {
                         if let Node::File { content, .. } = &node {
@@ -114,16 +140,16 @@ impl HelperWalk<'_> {
                         node
                     })
                 }
-                FileKind::Folder => {
-                    let inner = self.folder(&place, depth + 1, progress)?;
+                EntryKind::Folder => {
+                    let inner = self.folder(&place, (depth + 1, entry.mode), progress)?;
                     inner.map(|tree| Node::Folder { mode: entry.mode & 0o777, tree })
                 }
-                FileKind::Link => match self.files.read_link(&place) {
+                EntryKind::Link => match self.files.read_link(&place) {
                     Ok(target) => Some(Node::Link { target: target.into_os_string().into_encoded_bytes() }),
                     Err(error) if is_passed_over(&error) => None,
                     Err(error) => return Err(error.into()),
                 },
-                FileKind::Other => {
+                EntryKind::Special => {
                     progress.left_out.add(place.as_os_str().as_bytes());
                     None
                 }
@@ -143,23 +169,55 @@ impl HelperWalk<'_> {
     fn file(
         &self,
         path: &Path,
-        entry: &RemoteEntry,
+        entry: &FileEntry,
         known: Option<IndexedFile<'_>>,
         progress: &mut Progress,
     ) -> Result<Option<(Node, Stamp, bool)>, CheckpointError> {
-        let mut entry = entry.clone();
-        progress.bytes = progress.bytes.saturating_add(entry.size);
+        progress.bytes = progress.bytes.saturating_add(entry.version.size);
         let most = self.input.limits.bytes;
         if progress.bytes > most {
             return Err(self.input.limit(&format!("the workspace has more than {most} bytes")));
         }
-        for _ in 0..READS {
-            let stamp = stamp(&entry);
-            let node = |content| Node::File { mode: entry.mode & 0o777, size: entry.size, content };
-            if let Some(known) = known.filter(|known| known.is_trusted && known.stamp == stamp) {
-                return Ok(Some((node(known.content), stamp, true)));
+        let stamp = stamp(entry);
+        if let Some(known) = known.filter(|known| known.is_trusted && known.stamp == stamp) {
+            return Ok(Some((node(entry, known.content), stamp, true)));
+        }
+        if entry.mode & 0o400 != 0 || !self.open(path, entry.mode | 0o400)? {
+            return self.read(path, entry.clone(), progress);
+        }
+        let stored = match self.files.look(path) {
+            Ok(opened) => self.read(path, opened, progress),
+            Err(error) if is_passed_over(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        };
+        self.open(path, entry.mode)?;
+        // Its times are those of a moment ago by now. It is read again next time.
+        let closed = |(node, stamp, _)| match node {
+            Node::File { size, content, .. } => {
+                (Node::File { mode: entry.mode & 0o777, size, content }, stamp, false)
             }
-            let content = match self.transfer(path, entry.size, progress) {
+            other => (other, stamp, false),
+        };
+        Ok(stored?.map(closed))
+    }
+
+    /// Reads a file and stores its content. A file that changes meanwhile is read again.
+    fn read(
+        &self,
+        path: &Path,
+        entry: FileEntry,
+        progress: &mut Progress,
+    ) -> Result<Option<(Node, Stamp, bool)>, CheckpointError> {
+        let mut entry = entry;
+        for attempt in 1..=READS {
+            let stamp = stamp(&entry);
+            // The last time, whatever is there is taken.
+            let transferred = if attempt < READS {
+                self.transfer(path, entry.version.size, progress)
+            } else {
+                self.transfer_mixed(path, entry.version, progress)
+            };
+            let content = match transferred {
                 Ok(content) => content,
                 Err(Failure::Gone) => return Ok(None),
                 Err(Failure::Closed) => {
@@ -174,18 +232,47 @@ impl HelperWalk<'_> {
                 Err(error) if is_passed_over(&error) => return Ok(None),
                 Err(error) => return Err(error.into()),
             };
-            if let Some(content) = content.filter(|_| self::stamp(&after) == stamp) {
-                let is_trusted = stamp.changed.max(stamp.modified) < progress.racy_from;
-                return Ok(Some((node(content), stamp, is_trusted)));
+            let is_stable = self::stamp(&after) == stamp;
+            if let Some(content) = content.filter(|_| is_stable || attempt == READS) {
+                if !is_stable {
+                    progress.unstable.add(path.as_os_str().as_bytes());
+                }
+                let is_trusted = is_stable && stamp.changed.max(stamp.modified) < progress.racy_from;
+                return Ok(Some((node(&entry, content), stamp, is_trusted)));
             }
-            if after.kind != FileKind::File {
+            if after.kind != EntryKind::File {
                 return Ok(None);
             }
             entry = after;
         }
-        // A mixture of several moments is not kept: unlike here, the parts of it would not even follow one another.
+        // It was another file, or a shorter one, each time.
         progress.unstable.add(path.as_os_str().as_bytes());
         Ok(None)
+    }
+
+    /// Brings the first bytes of a file here, as many as the version has, although the file is being changed. Returns `None`
+    /// if it is another file, or has fewer bytes.
+    fn transfer_mixed(
+        &self,
+        path: &Path,
+        version: FileVersion,
+        progress: &Progress,
+    ) -> Result<Option<ContentId>, Failure> {
+        let failed = CheckpointError::io("write a file below", self.scratch);
+        let mut draft = tempfile::tempfile_in(self.scratch).map_err(&failed)?;
+        let mut copied = 0;
+        while copied < version.size {
+            self.input.go_on(progress.end)?;
+            let (part, found) = self.files.part(path, copied)?;
+            if found.inode != version.inode || part.is_empty() {
+                return Ok(None);
+            }
+            let left = usize::try_from(version.size - copied).unwrap_or(usize::MAX);
+            let part = &part[..part.len().min(left)];
+            draft.write_all(part).map_err(&failed)?;
+            copied += part.len() as u64;
+        }
+        Ok(Some(self.objects.put_file(&draft, version.size, || self.input.go_on(progress.end))?))
     }
 
     /// Brings the content of a file here. Returns `None` if it has another size by now.
@@ -277,12 +364,16 @@ fn is_passed_over(error: &BeneathError) -> bool {
     }
 }
 
-fn stamp(entry: &RemoteEntry) -> Stamp {
+fn node(entry: &FileEntry, content: ContentId) -> Node {
+    Node::File { mode: entry.mode & 0o777, size: entry.version.size, content }
+}
+
+fn stamp(entry: &FileEntry) -> Stamp {
     Stamp {
-        inode: entry.inode,
-        size: entry.size,
+        inode: entry.version.inode,
+        size: entry.version.size,
         modified: entry.modified_ms.saturating_mul(1_000_000),
-        changed: entry.changed_ns,
+        changed: entry.version.changed_ns,
     }
 }
 

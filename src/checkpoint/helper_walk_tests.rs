@@ -1,6 +1,7 @@
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::process::Child;
@@ -10,7 +11,7 @@ use super::super::diff::diff;
 use super::super::scan::{ScanLimits, scan, scan_there};
 use super::*;
 use crate::id::AgentId;
-use crate::sandbox::testing::helper;
+use crate::sandbox::testing::special_helper;
 
 /// One workspace with two stores: one is filled by looks on this machine, the other one by its helper.
 struct Stage {
@@ -24,10 +25,18 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
+        Self::of(None).await
+    }
+
+    /// A workspace whose sandbox has this user.
+    async fn of(user: Option<u32>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().join("w");
         std::fs::create_dir(&workspace).unwrap();
-        let (child, client) = helper(folder.path(), &workspace).await;
+        for path in [folder.path(), &workspace] {
+            chown(path, user, user).unwrap();
+        }
+        let (child, client) = special_helper(folder.path(), &workspace, user, usize::MAX).await;
         let store = |name: &str| (Objects::open(&folder.path().join(name)).unwrap().0, Index::default());
         let (here, there) = (store("here"), store("there"));
         let files = RemoteFiles::new(Arc::new(client), Handle::current());
@@ -95,6 +104,68 @@ async fn a_look_by_the_helper_finds_what_a_look_on_this_machine_finds() {
     stage.write("many", "no folder any more");
     let second = stage.look();
     assert_ne!(second.tree, first.tree);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_closes_to_itself_is_kept_by_its_helper_and_stays_closed() {
+    // Root opens everything.
+    let user = nix::unistd::Uid::effective().is_root().then_some(20_007);
+    let mut stage = Stage::of(user).await;
+    stage.write("closed/inner/file", "x");
+    stage.write("secret", "y");
+    let all = ["", "closed", "closed/inner", "closed/inner/file", "secret"];
+    for path in all {
+        chown(stage.at(path), user, user).unwrap();
+    }
+    for rights in [0o000, 0o055, 0o100, 0o400] {
+        for path in all.iter().rev() {
+            std::fs::set_permissions(stage.at(path), std::fs::Permissions::from_mode(rights)).unwrap();
+        }
+        let scan = stage.look_there().unwrap();
+        assert!(scan.left_out.is_empty(), "{rights:o}: {scan:?}");
+        assert_eq!(scan.entries, 4, "{rights:o}");
+        for path in all {
+            let found = std::fs::symlink_metadata(stage.at(path)).unwrap();
+            assert_eq!(found.mode() & 0o777, rights, "{path}");
+            std::fs::set_permissions(stage.at(path), std::fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        for change in diff(&stage.there.0, None, Some(scan.tree)).unwrap() {
+            let found = match change.after.unwrap() {
+                Node::File { mode, content, .. } => {
+                    stage.there.0.check(content).unwrap();
+                    mode
+                }
+                Node::Folder { mode, .. } => mode,
+                Node::Link { .. } => panic!("{:?}", change.path),
+            };
+            assert_eq!(found, rights, "{:?}", change.path);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changes_all_the_time_is_kept_and_marked() {
+    let mut stage = Stage::new().await;
+    stage.write("log", vec![b'x'; 2 << 20]);
+    let (path, stop) = (stage.at("log"), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all(b"line\n").unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let end = Instant::now() + Duration::from_secs(60);
+        let marked = loop {
+            let found = stage.look_there().unwrap();
+            if found.unstable.paths == ["log"] || Instant::now() > end {
+                break found;
+            }
+        };
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!((marked.unstable.count, marked.entries), (1, 1), "{marked:?}");
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]

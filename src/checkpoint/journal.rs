@@ -83,6 +83,11 @@ pub(super) struct JournalCut {
 const MAX_BYTES: u64 = 1 << 30;
 
 impl Journal {
+    /// Returns the number by which files that the rewind has not completed are known.
+    pub(super) fn drafts(&self) -> u32 {
+        u32::from_str_radix(&self.id, 16).unwrap_or_default()
+    }
+
     /// Returns the paths that stay as they are.
     pub(super) fn kept(&self) -> Vec<PathBuf> {
         let kept = self.files.iter().flat_map(|files| &files.kept);

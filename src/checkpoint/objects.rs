@@ -17,6 +17,7 @@ use super::content::{ContentHasher, ContentId, blocks};
 use super::error::CheckpointError;
 use super::tree::{self, Tree, TreeEntry};
 use crate::home::{atomic, regular};
+use crate::sandbox::workspace_files::Draft;
 use crate::sync::lock;
 
 /// The most bytes of one tree object. A part has at most 512 entries.
@@ -299,20 +300,54 @@ impl Objects {
     pub(super) fn copy_to(&self, id: ContentId, size: u64, to: &File) -> Result<(), CheckpointError> {
         let from = self.file(id)?;
         let is_clone = size >= CLONE_FROM && clone_file(&from, to);
+        let failed = |error| self.missing(id, error);
+        self.pass((id, size, &from), |at, bytes| {
+            if is_clone { Ok(()) } else { to.write_all_at(bytes, at).map_err(failed) }
+        })?;
+        to.set_len(size).map_err(failed)
+    }
+
+    /// Fills a file of a workspace, wherever that is, with a content, and checks the content meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CheckpointError::Missing`] if it is not stored or is damaged, and another error if the file can't be
+    /// written.
+    pub(super) fn fill(
+        &self,
+        id: ContentId,
+        size: u64,
+        draft: &mut Draft<'_>,
+    ) -> Result<(), CheckpointError> {
+        if let Some(file) = draft.file() {
+            return self.copy_to(id, size, file);
+        }
+        self.pass((id, size, &self.file(id)?), |at, bytes| Ok(draft.write(at, bytes)?))
+    }
+
+    /// Passes the blocks of a content that are not zeros to `each`, and checks the content meanwhile.
+    fn pass(
+        &self,
+        (id, size, from): (ContentId, u64, &File),
+        mut each: impl FnMut(u64, &[u8]) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
         let mut hasher = ContentHasher::new(size);
-        let copied = blocks(&from, size, |at, bytes| {
+        let mut refused = None;
+        let read = blocks(from, size, |at, bytes| {
             hasher.block(at, bytes);
-            if !is_clone && bytes.iter().any(|byte| *byte != 0) {
-                to.write_all_at(bytes, at)?;
+            if bytes.iter().any(|byte| *byte != 0)
+                && let Err(error) = each(at, bytes)
+            {
+                refused = Some(error);
+                return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
             Ok(())
         });
-        copied.and_then(|()| to.set_len(size)).map_err(|error| self.missing(id, error))?;
-        if hasher.id() == id {
-            Ok(())
-        } else {
-            Err(self.missing(id, io::Error::other("its content is damaged")))
+        if let Some(error) = refused {
+            return Err(error);
         }
+        read.map_err(|error| self.missing(id, error))?;
+        if hasher.id() == id { Ok(()) } else { Err(self.damaged(id)) }
     }
 
     /// Clones a content to an empty file, without reading it where the file system can.

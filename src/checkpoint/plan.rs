@@ -20,7 +20,8 @@ pub(super) struct FilePlan {
     pub(super) foreign: Vec<Change>,
 }
 
-/// Returns the changes from the present state, which is the newest record, to the record at `target`.
+/// Returns the changes from the present state, which is the newest record, to the record at `target`. None of them touches
+/// the `own` paths, which are flock's.
 ///
 /// # Errors
 ///
@@ -29,10 +30,11 @@ pub(super) fn plan(
     objects: &Objects,
     records: &[CheckpointRecord],
     target: usize,
+    own: &HashSet<PathBuf>,
 ) -> Result<FilePlan, CheckpointError> {
     let wanted = records.get(target).and_then(|record| record.files);
     let present = records.last().and_then(|record| record.files);
-    let changes = diff(objects, present, wanted)?;
+    let changes = without(diff(objects, present, wanted)?, own);
     let touched = foreign_paths(objects, records.get(target..).unwrap_or_default())?;
     let foreign = changes.iter().filter(|change| touched.contains(&change.path)).cloned().collect();
     Ok(FilePlan { changes, foreign })
@@ -199,7 +201,8 @@ mod tests {
         let edited =
             tree(&objects, &[("a", "2"), ("b", "person"), ("c", "1"), ("d/x", "1"), ("d/y", "person")]);
         let records = [record(Some(begun), true), record(Some(ended), false), record(Some(edited), false)];
-        let found = plan(&objects, &records, 0).unwrap();
+        let none = HashSet::new();
+        let found = plan(&objects, &records, 0, &none).unwrap();
         assert_eq!(paths(&found.changes), ["a", "b", "c", "d/y"]);
         assert_eq!(paths(&found.foreign), ["b", "d/y"]);
         // A record without files neither hides nor invents a change.
@@ -209,12 +212,17 @@ mod tests {
             record(None, false),
             record(Some(edited), false),
         ];
-        assert_eq!(paths(&plan(&objects, &records, 0).unwrap().foreign), ["b", "d/y"]);
+        assert_eq!(paths(&plan(&objects, &records, 0, &none).unwrap().foreign), ["b", "d/y"]);
         let records = [record(Some(begun), true), record(None, true), record(Some(edited), false)];
-        assert_eq!(plan(&objects, &records, 0).unwrap().foreign, []);
+        assert_eq!(plan(&objects, &records, 0, &none).unwrap().foreign, []);
         // A change that was taken back overwrites nothing.
         let records = [record(Some(begun), false), record(Some(edited), true), record(Some(begun), false)];
-        assert_eq!(plan(&objects, &records, 0).unwrap(), FilePlan::default());
+        assert_eq!(plan(&objects, &records, 0, &none).unwrap(), FilePlan::default());
+        // What is flock's own is nobody's change, and is not changed.
+        let records = [record(Some(begun), true), record(Some(ended), false), record(Some(edited), false)];
+        let own = ["b", "c"].iter().map(PathBuf::from).collect();
+        let found = plan(&objects, &records, 0, &own).unwrap();
+        assert_eq!((paths(&found.changes), paths(&found.foreign)), (vec!["a", "d/y"], vec!["d/y"]));
     }
 
     #[test]

@@ -25,7 +25,6 @@ use crate::config::Agent;
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::generation::Origin;
-use crate::home::elsewhere;
 use crate::id::{SessionKey, hex};
 use crate::store::{AuditEntry, Level, Session};
 
@@ -77,17 +76,6 @@ struct Prepared {
     view: RewindView,
 }
 
-/// Refuses to change files of a workspace on another machine. It is refused before anything is written down: turns wait for
-/// the end of a rewind that is.
-fn check_is_here(agent: &Agent, request: &RewindRequest) -> Result<(), CheckpointError> {
-    match elsewhere::engine_of(&agent.workspace) {
-        Some(engine) if !matches!(request.parts, Some(RewindParts::Conversation)) => {
-            Err(CheckpointError::Elsewhere { agent: agent.id.clone(), engine })
-        }
-        _ => Ok(()),
-    }
-}
-
 impl Checkpoints {
     /// Returns what a rewind would do.
     ///
@@ -99,7 +87,6 @@ impl Checkpoints {
         agent: &Agent,
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
-        check_is_here(agent, &request)?;
         let _inside = self.gate(&agent.id).look().await;
         let packages = self.package_plan(agent, &request).await?;
         let sessions = self.sessions(agent).await?;
@@ -134,7 +121,6 @@ impl Checkpoints {
         agent: &Agent,
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
-        check_is_here(agent, &request)?;
         let gate = self.gate(&agent.id);
         let _alone = gate.alone().await.ok_or_else(|| CheckpointError::Busy(agent.id.clone()))?;
         self.complete(agent).await?;
@@ -154,7 +140,8 @@ impl Checkpoints {
             })
             .await?;
         let mut view = view;
-        view.warnings.extend(self.finish(agent, &journal).await?);
+        let finished = self.finish(agent, &journal).await;
+        view.warnings.extend(finished.map_err(|error| error.interrupting(&agent.id))?);
         let packages = journal
             .packages
             .map_or_else(String::new, |packages| format!(", packages of profile {}", packages.to));
@@ -181,10 +168,13 @@ impl Checkpoints {
         let folder = self.home().checkpoints(&agent.id);
         // The common case takes no lock.
         let Some(journal) = Journal::read(&folder)? else { return Ok(()) };
-        if journal.files.is_some() {
-            self.stop_sandbox(agent).await?;
-        }
-        let warnings = self.finish(agent, &journal).await?;
+        let completed = async {
+            if journal.files.is_some() {
+                self.stop_sandbox(agent).await?;
+            }
+            self.finish(agent, &journal).await
+        };
+        let warnings = completed.await.map_err(|error| error.interrupting(&agent.id))?;
         tracing::warn!(agent = %agent.id, checkpoint = journal.to, ?warnings, "completed an interrupted rewind");
         Ok(())
     }
@@ -261,6 +251,10 @@ fn begin(
     let chosen = target(store, &before, request)?;
     let to = before[chosen].number;
     let parts = parts(&before[chosen], request);
+    if parts.has_files() {
+        // Turns wait for the end of a rewind that is written down, so what can't be reached now is no reason for one.
+        drop(store.files()?);
+    }
     let present = store.make(NewCheckpoint {
         reason: Reason::Rewind { by: request.by.clone(), to, parts },
         is_listed: true,
@@ -312,7 +306,8 @@ fn begin(
             return Err(error);
         }
     }
-    let kept = files.foreign.iter().map(|change| &change.path);
+    let own = store.own_paths();
+    let kept = files.foreign.iter().map(|change| &change.path).chain(&own);
     let journal_files = match (parts.has_files(), present.files, target.files) {
         (true, Some(before), Some(wanted)) => Some(JournalFiles::new(before, wanted, kept)),
         _ => None,
@@ -385,8 +380,12 @@ fn prepare(
             reason,
         });
     }
-    let files =
-        if parts.has_files() { plan::plan(&store.objects, records, chosen)? } else { FilePlan::default() };
+    let own = store.own_paths();
+    let files = if parts.has_files() {
+        plan::plan(&store.objects, records, chosen, &own)?
+    } else {
+        FilePlan::default()
+    };
     let cuts = if parts.has_conversation() { moments.cuts(&target)? } else { Vec::new() };
     let kept: HashSet<PathBuf> = files.foreign.iter().map(|change| change.path.clone()).collect();
     let made = plan::without(files.changes.clone(), &kept);
@@ -486,3 +485,7 @@ fn turn_in(reason: &Reason, session: &SessionKey) -> Option<crate::id::TurnId> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "rewind_there_tests.rs"]
+mod tests;

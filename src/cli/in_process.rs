@@ -22,8 +22,10 @@ use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
 use crate::nix_store::{PackageStores, ProfileDifference};
 use crate::provider::BoxFuture;
+use crate::sandbox::Sandbox;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engines::Engines;
+use crate::sandbox::workspace_files::Workspaces;
 use crate::store::Store;
 use crate::supervise::gateway_client::Call;
 use crate::swarm::operation;
@@ -33,18 +35,14 @@ struct Alone {
     home: Home,
     store: Arc<Store>,
     engines: Arc<Engines>,
+    sandbox: Arc<dyn Sandbox>,
 }
 
 impl AgentServices for Alone {
     fn stop_sandbox<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             // A gateway that was killed leaves its sandboxes running.
-            let config = config::read(&self.home).map_err(|error| chain(&error))?;
-            let source: ConfigSource = Arc::new(move || Arc::new(config.clone()));
-            let local = self.engines.local().clone();
-            let sandbox =
-                DockerSandbox::new(self.home.clone(), source, local).with_engines(self.engines.clone());
-            agent_services::stop(&sandbox, agent).await
+            agent_services::stop(&*self.sandbox, agent).await
         })
     }
 
@@ -114,12 +112,14 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     request.extensions_mut().insert(Caller::Owner);
     let live = Arc::new(Live::open(home.clone())?);
     let servers = mcp::servers(&live, &store);
+    let engines = swarm.engines().clone();
+    let current = Arc::clone(&live);
+    let source: ConfigSource = Arc::new(move || current.current());
+    let sandbox = DockerSandbox::new(home.clone(), source, engines.local().clone());
+    let sandbox: Arc<dyn Sandbox> = Arc::new(sandbox.with_engines(engines.clone()));
     let checkpoints = Arc::new(Checkpoints::new(live, Arc::clone(&store)));
-    checkpoints.serve(Arc::new(Alone {
-        home: home.clone(),
-        store: Arc::clone(&store),
-        engines: swarm.engines().clone(),
-    }));
+    checkpoints.reach_workspaces(Workspaces::new(&sandbox));
+    checkpoints.serve(Arc::new(Alone { home: home.clone(), store: Arc::clone(&store), engines, sandbox }));
     let projects = Arc::new(Projects::new(Arc::clone(&swarm)));
     let races = Arc::new(Races::new(Arc::clone(&swarm), Arc::clone(&projects), Arc::clone(&checkpoints)));
     let state = TeamState {

@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::clean;
 use crate::config::{Agent, SandboxMode};
 use crate::error::chain;
-use crate::home::beneath::{BeneathError, FileKind};
+use crate::home::beneath::BeneathError;
 use crate::home::elsewhere;
 use crate::id::AgentId;
 use crate::sandbox::usage::{self, DiskUsage, Uncounted};
-use crate::sandbox::workspace_files::Workspaces;
+use crate::sandbox::workspace_files::{EntryKind, Workspaces};
 use crate::swarm::freeze;
 use crate::swarm::{Actor, Swarm};
 
@@ -154,10 +154,10 @@ fn size_there(ways: &Workspaces, id: &AgentId, folder: &Path, most: u64) -> io::
         for entry in entries {
             match entry.kind {
                 // A file with several names counts once.
-                FileKind::File if seen.insert(entry.inode) => {
-                    usage.bytes = usage.bytes.saturating_add(entry.size);
+                EntryKind::File if seen.insert(entry.version.inode) => {
+                    usage.bytes = usage.bytes.saturating_add(entry.version.size);
                 }
-                FileKind::Folder => folders.push(folder.join(OsStr::from_bytes(entry.name()))),
+                EntryKind::Folder => folders.push(folder.join(OsStr::from_bytes(&entry.name))),
                 _ => {}
             }
         }

@@ -404,6 +404,18 @@ impl Root {
         File::from(fd).sync_all().map_err(io("sync", path))
     }
 
+    /// Waits until everything on the file system of this folder is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if the folder can't be opened or the disk refuses a write.
+    pub(crate) fn sync_file_system(&self) -> Result<(), BeneathError> {
+        let fail = errno_error("sync", Path::new("."), "a folder");
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let fd = openat(&self.fd, ".", flags, Mode::empty()).map_err(&fail)?;
+        nix::unistd::syncfs(fd).map_err(fail)
+    }
+
     /// Removes an empty folder.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 //! are not for the thread of a runtime that has no other. A workspace of this machine is used as without this
 //! module: one look-up of a mark happens only if the folder can't be opened.
 
+mod changes;
+
 use std::any::Any;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,7 +17,10 @@ use std::sync::{Arc, Weak};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::helper::file_message::{EntryKind, FileEntry, FileRefusal, FileVersion};
+pub(crate) use self::changes::Draft;
+pub(crate) use super::helper::file_message::{EntryKind, FileEntry, FileVersion};
+
+use super::helper::file_message::FileRefusal;
 use super::helper::{FileError, HelperClient};
 use super::{Sandbox, SandboxError};
 use crate::home::beneath::{BeneathError, DirEntry, FileKind, Owner, Root};
@@ -381,10 +386,9 @@ impl RemoteFiles {
     /// # Errors
     ///
     /// Returns a [`BeneathError`] if nothing is there or the path leads outside.
-    pub(crate) fn look(&self, path: &Path) -> Result<RemoteEntry, BeneathError> {
+    pub(crate) fn look(&self, path: &Path) -> Result<FileEntry, BeneathError> {
         let (client, at) = self.request(path);
-        let found = self.wait("look at", path, async move { client.files().look(&at).await })?;
-        Ok(RemoteEntry::from(found))
+        self.wait("look at", path, async move { client.files().look(&at).await })
     }
 
     /// Lists a folder with the permissions of its entries, sorted by name.
@@ -396,10 +400,30 @@ impl RemoteFiles {
         &self,
         path: &Path,
         cap: usize,
-    ) -> Result<(Vec<RemoteEntry>, bool), BeneathError> {
+    ) -> Result<(Vec<FileEntry>, bool), BeneathError> {
         let (client, at) = self.request(path);
-        let (found, more) = self.wait("list", path, async move { client.files().list(&at, cap).await })?;
-        Ok((found.into_iter().map(RemoteEntry::from).collect(), more))
+        self.wait("list", path, async move { client.files().list(&at, cap).await })
+    }
+
+    /// Reads a part of a file, of whatever version it is by now. The part ends before the end of the file only if it is as
+    /// large as one can be.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if the path names no regular file below the workspace or it can't be read.
+    pub(crate) fn part(&self, path: &Path, offset: u64) -> Result<(Vec<u8>, FileVersion), BeneathError> {
+        let (client, at) = self.request(path);
+        self.wait("read", path, async move { client.files().part(&at, offset, None).await })
+    }
+
+    /// Sets the permissions of a file or folder. An empty path is the workspace itself.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`BeneathError`] if nothing is there, it is a link, or the permissions can't be set.
+    pub(crate) fn set_mode(&self, path: &Path, mode: u32) -> Result<(), BeneathError> {
+        let (client, at) = self.request(path);
+        self.wait("change", path, async move { client.files().set_mode(&at, mode).await })
     }
 
     /// Returns the target of a link, without following it.
@@ -484,36 +508,6 @@ fn dir_entry(path: PathBuf, found: &FileEntry) -> DirEntry {
     };
     let FileVersion { size, inode, changed_ns } = found.version;
     DirEntry { path, kind, size, modified_ms: found.modified_ms, changed_ns, inode }
-}
-
-/// An entry of a folder on another machine.
-#[derive(Clone, Debug)]
-pub(crate) struct RemoteEntry {
-    name: Vec<u8>,
-    pub kind: FileKind,
-    /// The permissions.
-    pub mode: u32,
-    /// In bytes.
-    pub size: u64,
-    pub inode: u64,
-    /// Unix milliseconds of the last change of the content.
-    pub modified_ms: i64,
-    /// Nanoseconds since the Unix epoch of the last change of the file or its attributes.
-    pub changed_ns: i64,
-}
-
-impl RemoteEntry {
-    /// Returns the name, which is empty if it was not listed.
-    pub fn name(&self) -> &[u8] {
-        &self.name
-    }
-}
-
-impl From<FileEntry> for RemoteEntry {
-    fn from(found: FileEntry) -> Self {
-        let DirEntry { kind, size, modified_ms, changed_ns, inode, .. } = dir_entry(PathBuf::new(), &found);
-        Self { name: found.name, kind, mode: found.mode, size, inode, modified_ms, changed_ns }
-    }
 }
 
 /// Reads a file of another machine part by part.

@@ -1,12 +1,11 @@
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 
 use super::*;
 use crate::error::chain;
 use crate::home::elsewhere;
-use crate::provider::BoxFuture;
-use crate::sandbox::testing::helper;
-use crate::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, Sandbox, SandboxError};
+use crate::sandbox::Sandbox;
+use crate::sandbox::testing::{FilesOnly, helper};
 
 /// Paths of what [`fill`] makes, and of what is not there.
 const PATHS: [&str; 20] = [
@@ -68,7 +67,7 @@ fn shown<T: std::fmt::Debug>(done: Result<T, BeneathError>) -> Result<String, St
 type Look = fn(&WorkspaceFiles, &Path) -> Result<String, String>;
 
 /// Everything that can be asked of a path, and then what can be done with it.
-const LOOKS: [(&str, Look); 12] = [
+const LOOKS: [(&str, Look); 17] = [
     ("read", |files, path| shown(files.read(path, 100))),
     ("read all", |files, path| shown(files.read(path, 1 << 20).map(|bytes| bytes.len()))),
     ("begin", |files, path| shown(files.beginning(path, 3))),
@@ -91,7 +90,19 @@ const LOOKS: [(&str, Look); 12] = [
     ("write", |files, path| shown(files.write(path, b"new", None, None))),
     ("write much", |files, path| shown(files.write(path, &vec![b'y'; LONG], Some(0o755), None))),
     ("make", |files, path| shown(files.create_dir_all(path, None))),
+    ("permissions", |files, path| shown(files.mode(path).map(|mode| mode & 0o777))),
+    ("change", |files, path| shown(files.set_mode(path, 0o750))),
+    ("put", |files, path| {
+        let draft = rand::random();
+        shown(
+            files
+                .draft(path, draft, None)
+                .and_then(|mut new| new.write(0, b"put").and_then(|()| new.put(5, 0o640))),
+        )
+    }),
+    ("put a link", |files, path| shown(files.put_link(path, rand::random(), Path::new("../outside"), None))),
     ("remove", |files, path| shown(files.remove(path))),
+    ("remove the folder", |files, path| shown(files.remove_folder(path))),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,6 +154,56 @@ async fn a_file_that_is_replaced_while_it_is_streamed_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_draft_has_its_holes_and_replaces_what_is_no_folder() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (here_place, there_place) = (fill(here.path()), fill(there.path()));
+    let (_child, client) = helper(there.path(), &there_place).await;
+    let here_files = WorkspaceFiles::from(Root::open(&here_place).unwrap());
+    let there_files = WorkspaceFiles::from(RemoteFiles::new(Arc::new(client), Handle::current()));
+    let block = vec![b'b'; 64 << 10];
+    for (files, place) in [(&here_files, &here_place), (&there_files, &there_place)] {
+        for (number, (path, parts, size)) in [
+            ("empty", vec![], 0),
+            ("only a hole", vec![], 9 << 20),
+            ("fifo", vec![(0, &block[..7])], 7),
+            (
+                "link",
+                vec![(5 << 20, &block[..]), ((5 << 20) + (64 << 10), &block[..]), (9 << 20, &block[..])],
+                12 << 20,
+            ),
+            ("long", (0..12).map(|at| (at * (64 << 10), &block[..])).collect(), (12 * (64 << 10)) + 1),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut draft = files.draft(Path::new(path), number as u64, None).unwrap();
+            let mut wanted = vec![0; size];
+            for (at, bytes) in parts {
+                draft.write(at as u64, bytes).unwrap();
+                wanted[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+            draft.put(size as u64, 0o640).unwrap();
+            let found = std::fs::symlink_metadata(place.join(path)).unwrap();
+            assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o640, "{path}");
+            assert!(std::fs::read(place.join(path)).unwrap() == wanted, "{path}");
+            assert!(found.blocks() * 512 < 2 << 20, "{path} uses {} blocks", found.blocks());
+        }
+        let mut draft = files.draft(Path::new("within"), 9, None).unwrap();
+        draft.write(1 << 20, &block).unwrap();
+        assert!(draft.write(7, &block).is_err(), "the parts have an order");
+    }
+    assert_eq!(std::fs::read(there.path().join("outside/secret")).unwrap(), b"secret");
+    // Nobody waits for the removal of what gets no name, but it comes before the next answer.
+    there_files.sync().unwrap();
+    let names = |place: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with(".flock")).collect()
+    };
+    assert_eq!(names(&there_place), [""; 0]);
+    here_files.sync().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_helper_that_is_gone_is_told_and_nothing_waits_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let place = fill(folder.path());
@@ -152,65 +213,6 @@ async fn a_helper_that_is_gone_is_told_and_nothing_waits_for_it() {
     for (what, look) in LOOKS {
         let error = look(&files, Path::new("file")).unwrap_err();
         assert!(error.contains("failed to reach"), "{what}: {error}");
-    }
-}
-
-/// A sandbox that has only files.
-struct FilesOnly(Option<RemoteFiles>);
-
-impl Sandbox for FilesOnly {
-    fn ensure<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
-        Box::pin(async { Err(SandboxError::Off(agent.clone())) })
-    }
-
-    fn run<'a>(
-        &'a self,
-        agent: &'a AgentId,
-        _: Command,
-        _: &'a tokio_util::sync::CancellationToken,
-    ) -> BoxFuture<'a, Result<CommandOutcome, SandboxError>> {
-        Box::pin(async { Err(SandboxError::Off(agent.clone())) })
-    }
-
-    fn spawn<'a>(
-        &'a self,
-        agent: &'a AgentId,
-        _: Command,
-    ) -> BoxFuture<'a, Result<BackgroundJob, SandboxError>> {
-        Box::pin(async { Err(SandboxError::Off(agent.clone())) })
-    }
-
-    fn jobs<'a>(
-        &'a self,
-        agent: &'a AgentId,
-        _: JobRequest,
-    ) -> BoxFuture<'a, Result<JobReply, SandboxError>> {
-        Box::pin(async { Err(SandboxError::Off(agent.clone())) })
-    }
-
-    fn remote_files<'a>(
-        &'a self,
-        agent: &'a AgentId,
-        starts: bool,
-    ) -> BoxFuture<'a, Result<Option<RemoteFiles>, SandboxError>> {
-        Box::pin(async move {
-            match &self.0 {
-                Some(files) => Ok(starts.then(|| files.clone())),
-                None => Err(SandboxError::Frozen(agent.clone())),
-            }
-        })
-    }
-
-    fn remove<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn pause<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn resume<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
-        Box::pin(async { Ok(()) })
     }
 }
 
@@ -228,7 +230,8 @@ async fn the_mark_of_a_workspace_leads_to_its_sandbox_and_nowhere_else() {
         Ok(files) => Ok(String::from_utf8(files.read(Path::new("file"), 100).unwrap()).unwrap()),
         Err(error) => Err(chain(&error)),
     };
-    let sandboxes: [Arc<dyn Sandbox>; 2] = [Arc::new(FilesOnly(Some(files))), Arc::new(FilesOnly(None))];
+    let sandboxes: [Arc<dyn Sandbox>; 2] =
+        [Arc::new(FilesOnly::new(Some(files))), Arc::new(FilesOnly::new(None))];
     let [all, silent] = [Workspaces::new(&sandboxes[0]), Workspaces::new(&sandboxes[1])];
     let local = Workspaces::of_this_machine();
     for workspaces in [&all, &silent, &local] {

@@ -1,18 +1,26 @@
 //! Helpers shared by the tests of this module.
 
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::Stdio;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use crate::config::{Agent, CommandPolicy, DockerSettings, Role, SandboxMode, SkillsMode};
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::helper::{Environment, HelperClient, PROGRAM};
+use crate::sandbox::workspace_files::RemoteFiles;
+use crate::sandbox::{self, BackgroundJob, CommandOutcome, JobReply, JobRequest, Sandbox, SandboxError};
 
 /// Returns the configuration of a worker agent with this id.
 pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
@@ -95,11 +103,24 @@ async fn serve(stream: UnixStream, answer: impl Fn(&str) -> (u16, &'static str) 
 
 /// Starts a helper as a plain process, with a root for its files.
 pub(crate) async fn helper(folder: &Path, root: &Path) -> (Child, HelperClient) {
+    special_helper(folder, root, None, usize::MAX).await
+}
+
+/// Does the same as [`helper`], as another user, and with a connection that breaks after so many writes.
+pub(crate) async fn special_helper(
+    folder: &Path,
+    root: &Path,
+    user: Option<u32>,
+    writes: usize,
+) -> (Child, HelperClient) {
     let program = folder.join("flock-helper");
     std::fs::write(&program, PROGRAM).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(&program);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
     let end = Instant::now() + Duration::from_secs(60);
     let mut child = loop {
         match command.spawn() {
@@ -110,7 +131,107 @@ pub(crate) async fn helper(folder: &Path, root: &Path) -> (Child, HelperClient) 
         tokio::task::yield_now().await;
     };
     let (reader, writer) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    let writer = BreakingWriter { inner: writer, left: writes };
     let client = HelperClient::attach(reader, writer, None).await.unwrap();
     let root = root.to_str().unwrap().to_owned();
     (child, client.with_environment(Environment { root, ..Environment::default() }))
+}
+
+/// A way to a helper that breaks after so many writes.
+struct BreakingWriter {
+    inner: ChildStdin,
+    left: usize,
+}
+
+impl AsyncWrite for BreakingWriter {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.left == 0 {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let done = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.left -= usize::from(done.is_ready());
+        done
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+/// A sandbox that has only files.
+pub(crate) struct FilesOnly(Mutex<Option<RemoteFiles>>);
+
+impl FilesOnly {
+    /// Without files, the sandbox is frozen.
+    pub(crate) fn new(files: Option<RemoteFiles>) -> Self {
+        Self(Mutex::new(files))
+    }
+
+    pub(crate) fn set(&self, files: Option<RemoteFiles>) {
+        *self.0.lock().unwrap() = files;
+    }
+}
+
+impl Sandbox for FilesOnly {
+    fn ensure<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async { Err(SandboxError::Off(agent.clone())) })
+    }
+
+    fn run<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        _: sandbox::Command,
+        _: &'a tokio_util::sync::CancellationToken,
+    ) -> BoxFuture<'a, Result<CommandOutcome, SandboxError>> {
+        Box::pin(async { Err(SandboxError::Off(agent.clone())) })
+    }
+
+    fn spawn<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        _: sandbox::Command,
+    ) -> BoxFuture<'a, Result<BackgroundJob, SandboxError>> {
+        Box::pin(async { Err(SandboxError::Off(agent.clone())) })
+    }
+
+    fn jobs<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        _: JobRequest,
+    ) -> BoxFuture<'a, Result<JobReply, SandboxError>> {
+        Box::pin(async { Err(SandboxError::Off(agent.clone())) })
+    }
+
+    fn remote_files<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        starts: bool,
+    ) -> BoxFuture<'a, Result<Option<RemoteFiles>, SandboxError>> {
+        Box::pin(async move {
+            match &*self.0.lock().unwrap() {
+                Some(files) => Ok(starts.then(|| files.clone())),
+                None => Err(SandboxError::Frozen(agent.clone())),
+            }
+        })
+    }
+
+    fn remove<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn pause<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn resume<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
 }

@@ -79,12 +79,35 @@ pub enum FileAction {
     RemoveFolder,
     /// Reads the target of a link, which is answered as the bytes of a file.
     ReadLink,
-    /// Creates a link. Nothing may be there.
-    MakeLink { target: Vec<u8> },
-    /// Sets the permissions of a file or a folder.
+    /// Creates a link in one step. Anything but a folder is replaced by it.
+    MakeLink {
+        /// A random number, by which the link is known until it gets its name.
+        draft: u64,
+        target: Vec<u8>,
+    },
+    /// Sets the permissions of a file or a folder, which may be the root.
     SetMode { mode: u32 },
     /// Tells the time, by the clock that files are stamped with.
     Clock,
+    /// Writes the last part of a file and gives the file its name, in one step. Unlike with [`Self::Commit`], anything but
+    /// a folder is replaced, and the permissions are the given ones.
+    Put {
+        draft: u64,
+        /// The size of the parts before. With 0 there are none.
+        offset: u64,
+        bytes: Vec<u8>,
+        mode: u32,
+    },
+    /// Makes a file that is written in parts longer, without writing to it.
+    Hole {
+        draft: u64,
+        /// The size of the parts before.
+        offset: u64,
+        /// The size with the hole.
+        size: u64,
+    },
+    /// Waits until everything that was written is on the disk.
+    Sync,
 }
 
 /// The answer to a [`FileRequest`].
@@ -233,8 +256,9 @@ impl FileRequest {
             FileAction::Remove => out.u8(8),
             FileAction::RemoveFolder => out.u8(9),
             FileAction::ReadLink => out.u8(10),
-            FileAction::MakeLink { target } => {
+            FileAction::MakeLink { draft, target } => {
                 out.u8(11);
+                out.u64(*draft);
                 out.bytes(target);
             }
             FileAction::SetMode { mode } => {
@@ -242,6 +266,20 @@ impl FileRequest {
                 out.u32(*mode);
             }
             FileAction::Clock => out.u8(13),
+            FileAction::Put { draft, offset, bytes, mode } => {
+                out.u8(14);
+                out.u64(*draft);
+                out.u64(*offset);
+                out.bytes(bytes);
+                out.u32(*mode);
+            }
+            FileAction::Hole { draft, offset, size } => {
+                out.u8(15);
+                out.u64(*draft);
+                out.u64(*offset);
+                out.u64(*size);
+            }
+            FileAction::Sync => out.u8(16),
         }
     }
 
@@ -270,9 +308,17 @@ impl FileRequest {
             8 => FileAction::Remove,
             9 => FileAction::RemoveFolder,
             10 => FileAction::ReadLink,
-            11 => FileAction::MakeLink { target: input.bytes(MAX_PATH)? },
+            11 => FileAction::MakeLink { draft: input.u64()?, target: input.bytes(MAX_PATH)? },
             12 => FileAction::SetMode { mode: input.u32()? },
             13 => FileAction::Clock,
+            14 => FileAction::Put {
+                draft: input.u64()?,
+                offset: input.u64()?,
+                bytes: input.bytes(MAX_PART)?,
+                mode: input.u32()?,
+            },
+            15 => FileAction::Hole { draft: input.u64()?, offset: input.u64()?, size: input.u64()? },
+            16 => FileAction::Sync,
             _ => return None,
         };
         Some(Self { root, path, action })

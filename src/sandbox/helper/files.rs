@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::client::{HelperClient, REPLY_TIMEOUT};
 use super::error::HelperError;
@@ -21,6 +22,9 @@ const MAX_REREADS: usize = 3;
 /// Number of lists without a new entry that are read of a folder. All entries of a list may have been removed meanwhile, but
 /// a sandbox must not keep its caller asking.
 const MAX_EMPTY_LISTS: usize = 16;
+
+/// Timeout of a request that waits for the disk. The helper answers nothing else meanwhile.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// An error of access to a workspace by its helper.
 #[derive(Debug, thiserror::Error)]
@@ -308,22 +312,91 @@ impl HelperFiles<'_> {
         }
     }
 
-    /// Creates a link to a path, which need not exist. Nothing may exist at the link's own path.
+    /// Creates a link to a path, which need not exist, in one step. Anything but a folder is replaced by it. The link is
+    /// known by the draft's number until it has its name.
     ///
     /// # Errors
     ///
-    /// Returns a [`FileError`] if something exists there already or the link can't be created.
-    pub async fn make_link(&self, path: &Path, to: &Path) -> Result<(), FileError> {
-        self.done(path, FileAction::MakeLink { target: to.as_os_str().as_bytes().to_vec() }).await
+    /// Returns a [`FileError`] if a folder is there or the link can't be created.
+    pub async fn put_link(&self, path: &Path, draft: u64, to: &Path) -> Result<(), FileError> {
+        let target = to.as_os_str().as_bytes().to_vec();
+        self.done(path, FileAction::MakeLink { draft, target }).await
     }
 
-    /// Sets the permissions of a file or folder.
+    /// Sets the permissions of a file or folder. An empty path is the folder itself.
     ///
     /// # Errors
     ///
     /// Returns a [`FileError`] if nothing is there, it is a link, or the permissions can't be set.
     pub async fn set_mode(&self, path: &Path, mode: u32) -> Result<(), FileError> {
         self.done(path, FileAction::SetMode { mode }).await
+    }
+
+    /// Writes the next part of a file that gets its name later, at most [`MAX_PART`] bytes. The part at the offset 0 creates
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if the parts before don't end at the offset, or the part can't be written.
+    pub(crate) async fn write_part(
+        &self,
+        path: &Path,
+        draft: u64,
+        offset: u64,
+        bytes: Vec<u8>,
+    ) -> Result<(), FileError> {
+        self.done(path, FileAction::Part { draft, offset, bytes }).await
+    }
+
+    /// Makes a file that is written in parts longer, without writing to it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if the parts before don't end at the offset, or the file can't be longer.
+    pub(crate) async fn write_hole(
+        &self,
+        path: &Path,
+        draft: u64,
+        offset: u64,
+        size: u64,
+    ) -> Result<(), FileError> {
+        self.done(path, FileAction::Hole { draft, offset, size }).await
+    }
+
+    /// Writes the last part of a file and gives the file its name and these permissions, in one step. Anything but a folder
+    /// is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if a folder is there, if the parts before don't end at the offset, or if the file can't be
+    /// written. What was there is then unchanged.
+    pub(crate) async fn put(
+        &self,
+        path: &Path,
+        draft: u64,
+        (offset, bytes): (u64, Vec<u8>),
+        mode: u32,
+    ) -> Result<(), FileError> {
+        self.done(path, FileAction::Put { draft, offset, bytes, mode }).await
+    }
+
+    /// Removes the parts of a file that gets no name. Nobody waits for it, and it is not an error if there are none.
+    pub(crate) fn discard(&self, path: &Path, draft: u64) {
+        let file = self.request(path, FileAction::Discard { draft });
+        // The answer is dropped: no request has this number.
+        self.client.tell(&Request::File { request: 0, file });
+    }
+
+    /// Waits until everything that was written to the file system of the folder is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`FileError`] if the disk refuses a write, or the helper does not answer.
+    pub(crate) async fn sync(&self) -> Result<(), FileError> {
+        match self.ask_within(Path::new(""), FileAction::Sync, SYNC_TIMEOUT).await? {
+            FileReply::Done => Ok(()),
+            reply => Err(failed(Path::new(""), &reply)),
+        }
     }
 
     /// Returns the time in nanoseconds since the Unix epoch, by the clock that the files are stamped with.
@@ -346,13 +419,22 @@ impl HelperFiles<'_> {
     }
 
     async fn ask(&self, path: &Path, action: FileAction) -> Result<FileReply, FileError> {
+        self.ask_within(path, action, REPLY_TIMEOUT).await
+    }
+
+    async fn ask_within(
+        &self,
+        path: &Path,
+        action: FileAction,
+        limit: Duration,
+    ) -> Result<FileReply, FileError> {
         let helper = |source| FileError::Helper { path: path.to_owned(), source };
         if path.as_os_str().len() > MAX_PATH {
             return Err(helper(HelperError::TooLarge("the path")));
         }
         let file = self.request(path, action);
         let make = |request| Request::File { request, file };
-        match self.client.ask(make, REPLY_TIMEOUT, 0).await.map_err(helper)? {
+        match self.client.ask(make, limit, 0).await.map_err(helper)? {
             Reply::File { reply, .. } => Ok(reply),
             _ => Err(helper(HelperError::Unexpected)),
         }
@@ -373,9 +455,7 @@ struct DraftGuard<'a> {
 impl Drop for DraftGuard<'_> {
     fn drop(&mut self) {
         if let Some(draft) = self.draft.take() {
-            let file = self.files.request(self.path, FileAction::Discard { draft });
-            // Nobody waits for the answer, so it has a number that no request has.
-            self.files.client.tell(&Request::File { request: 0, file });
+            self.files.discard(self.path, draft);
         }
     }
 }

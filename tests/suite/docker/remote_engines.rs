@@ -1,11 +1,13 @@
 //! An engine that is reached by `ssh`: it is refused by what is wrong with the way to it, an agent's workspace goes there and
 //! comes back whole, and nothing but its own removal deletes it.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::faults::{end, gateway_command};
 use crate::support::docker::docker as docker_command;
 use crate::support::extra_engine::ExtraEngine;
 use crate::support::home::{Run, TempHome, finish};
@@ -55,6 +57,17 @@ impl Far {
         self.docker(&["exec", &self.home.container(agent), "sh", "-c", text])
     }
 
+    /// All of a workspace but the copies of identity files: permissions, places of links, and contents.
+    fn state(&self, volume: &str) -> String {
+        let images = self.docker(&["images", "-q", "--no-trunc"]);
+        let image = images.lines().next().unwrap();
+        let mount = format!("{volume}:/w:ro");
+        let text = "cd /w && find . ! -path './[A-Z]*.md' -printf '%M %p %l\\n' | sort && \
+                    find . -type f ! -path './[A-Z]*.md' -exec sha256sum {} + | sort";
+        let run = ["run", "--rm", "--network", "none", "-v", &mount, "--entrypoint", "sh", image, "-c", text];
+        self.docker(&run)
+    }
+
     fn workspace(&self, agent: &str) -> PathBuf {
         self.home.file(format!("workspaces/{agent}"))
     }
@@ -85,7 +98,7 @@ impl Far {
 
 #[test]
 fn an_agent_works_on_an_engine_behind_ssh_and_comes_back_with_its_workspace() {
-    let Some(far) = Far::new() else { return };
+    let Some(mut far) = Far::new() else { return };
     let address = far.address();
 
     // What is wrong with the way is told, with what mends it.
@@ -112,15 +125,30 @@ fn an_agent_works_on_an_engine_behind_ssh_and_comes_back_with_its_workspace() {
     let run = far.flock(&["engine", "remove", "far", "--force"]).fails(5);
     assert!(run.stderr.contains("painter"), "{run:?}");
 
-    // A gateway uses it as any other: the tools write there, checkpoints are made of it, and its files are not set back there.
+    // A gateway uses it as any other: the tools write there, checkpoints are made of it, and its files are set back there.
     far.flock(&["start"]).ok();
     let run = far.flock(&["chat", "painter", "please write fizzbuzz"]).ok();
     assert!(run.stdout.contains("exit code 0"), "{run:?}");
     assert_ne!(far.shell("painter", "ls /workspace/fizzbuzz* | head -n 1"), "");
     let run = far.flock(&["checkpoints", "painter", "--json"]).ok();
     assert!(run.stdout.contains("\"number\""), "{run:?}");
-    let run = far.flock(&["rewind", "painter", "--yes"]);
-    assert!(run.code != 0 && run.stderr.contains("flock engine drain far"), "{run:?}");
+    let after = far.state(&volume);
+    assert!(after.contains("fizzbuzz") && after.contains("./d/made"), "{after}");
+    far.flock(&["rewind", "painter", "--yes"]).ok();
+    let before = far.state(&volume);
+    assert!(!before.contains("fizzbuzz") && before.contains("./d/made"), "{before}");
+    far.flock(&["rewind", "painter", "--undo", "--yes"]).ok();
+    assert_eq!(far.state(&volume), after);
+    far.extra.kill();
+    let run = far.flock(&["rewind", "painter", "--undo", "--yes"]);
+    assert!(run.code != 0, "{run:?}");
+    far.extra.revive();
+    assert_eq!(far.state(&volume), after, "nothing was begun without the engine");
+    // Also without a gateway.
+    far.flock(&["stop"]).ok();
+    far.flock(&["rewind", "painter", "--undo", "--yes"]).ok();
+    assert_eq!(far.state(&volume), before);
+    far.flock(&["start"]).ok();
 
     // And back, which waits while something else has the files.
     let labels = "plugins.entries.flock.config.gatewayAgents[painter].labels";
@@ -194,6 +222,69 @@ fn a_command_outlives_breaks_of_the_way_to_its_engine_and_runs_once() {
     let log = std::fs::read_to_string(far.home.file("logs/gateway.log")).unwrap();
     assert!(log.contains("the connection to a sandbox broke and is resumed"), "the way was cut:\n{log}");
     far.flock(&["stop"]).ok();
+}
+
+#[test]
+fn a_kill_in_a_rewind_on_another_machine_leaves_one_of_the_two_states() {
+    let Some(far) = Far::new() else { return };
+    far.server.trust();
+    far.add(&far.address()).ok();
+    far.flock(&["add", "painter", "--labels", "gpu"]).ok();
+    let volume = far.volume("painter");
+    far.flock(&["start"]).ok();
+    far.flock(&["chat", "painter", "please write fizzbuzz"]).ok();
+    far.flock(&["checkpoint", "painter"]).ok();
+    far.flock(&["stop"]).ok();
+    let journal = far.home.file("agents/painter/checkpoints/rewind.json");
+    let serve = |dies_at: &str| {
+        let child = gateway_command(&far.home, dies_at).env("PATH", &far.path).spawn().unwrap();
+        wait_until("the gateway answers", LIMIT, || {
+            let run = far.flock(&["checkpoints", "painter", "--json"]);
+            if run.code == 0 { Ok(()) } else { Err(format!("{run:?}")) }
+        });
+        child
+    };
+    let after = far.state(&volume);
+    let (mut now, mut interrupted) = (after.clone(), 0);
+    let mut before = None;
+    for step in 1..30 {
+        let to = if now == after { "1" } else { "2" };
+        let mut child = serve(&format!("Rewinding:{step}"));
+        let run = far.flock(&["rewind", "painter", "--turn", to, "--yes"]);
+        if run.code == 0 {
+            end(child);
+            now = far.state(&volume);
+            let wanted = if to == "1" { &*before.get_or_insert_with(|| now.clone()) } else { &after };
+            assert_eq!(now, *wanted);
+            // All moments were reached, unless the gateway was not up yet and the command did it itself.
+            if interrupted > 2 {
+                break;
+            }
+            continue;
+        }
+        let status =
+            wait_until("the gateway dies", LIMIT, || child.try_wait().unwrap().ok_or(format!("{run:?}")));
+        assert_eq!(status.signal(), Some(9), "{run:?}");
+        let has_begun = journal.exists();
+        interrupted += usize::from(has_begun);
+        let child = serve("nowhere");
+        wait_until("the rewind is completed", LIMIT, || {
+            if journal.exists() { Err(String::new()) } else { Ok(()) }
+        });
+        end(child);
+        let found = far.state(&volume);
+        if has_begun && to == "1" {
+            assert_eq!(found, *before.get_or_insert_with(|| found.clone()), "at step {step}");
+            assert!(!found.contains("fizzbuzz") && !found.contains(".flock"), "at step {step}: {found}");
+        } else if has_begun {
+            assert_eq!(found, after, "at step {step}");
+        } else if Some(&found) != before.as_ref() {
+            // The last moment of a rewind is after its end.
+            assert_eq!(found, after, "at step {step}");
+        }
+        now = found;
+    }
+    assert!(interrupted > 2 && before.is_some(), "{interrupted}");
 }
 
 #[test]

@@ -162,6 +162,11 @@ impl Stage {
 
 /// A gateway of this home that dies at the moment of this name.
 fn gateway(home: &TempHome, dies_at: &str) -> Child {
+    gateway_command(home, dies_at).spawn().unwrap()
+}
+
+/// The command of a gateway of this home that dies at the moment of this name.
+pub fn gateway_command(home: &TempHome, dies_at: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     if !home.has_docker() {
         command.env("DOCKER_HOST", format!("unix://{}", home.outside().join("none.sock").display()));
@@ -172,16 +177,15 @@ fn gateway(home: &TempHome, dies_at: &str) -> Child {
         .env(DIES_AT, dies_at)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+        .stderr(Stdio::null());
+    command
 }
 
 fn channel() -> ChannelId {
     "work".parse().unwrap()
 }
 
-fn end(mut child: Child) {
+pub fn end(mut child: Child) {
     nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap()),
         nix::sys::signal::Signal::SIGTERM,

@@ -256,14 +256,20 @@ async fn links_and_permissions_are_those_of_the_entry_itself() {
     let place = helper.place();
     let client = helper.attach_at(&place).await;
     let files = client.files();
-    files.make_link(to_path("link"), to_path("../outside")).await.unwrap();
+    files.put_link(to_path("link"), 1, to_path("../outside")).await.unwrap();
     assert_eq!(files.read_link(to_path("link")).await.unwrap(), to_path("../outside"));
-    assert!(files.make_link(to_path("link"), to_path("other")).await.is_err(), "nothing is replaced");
+    files.write(to_path("file"), b"x", None).await.unwrap();
+    files.put_link(to_path("file"), 2, to_path("link")).await.unwrap();
+    assert_eq!(files.read_link(to_path("file")).await.unwrap(), to_path("link"), "a file is replaced");
+    files.remove(to_path("file")).await.unwrap();
+    files.set_mode(to_path(""), 0o750).await.unwrap();
+    assert_eq!(files.look(to_path("")).await.unwrap().mode, 0o750);
     let refused = files.set_mode(to_path("link"), 0o600).await.unwrap_err();
     assert_eq!(refused.refusal(), Some(FileRefusal::Outside));
     files.create_dir_all(to_path("folder")).await.unwrap();
     files.set_mode(to_path("folder"), 0o700).await.unwrap();
     assert_eq!(files.look(to_path("folder")).await.unwrap().mode, 0o700);
+    assert!(files.put_link(to_path("folder"), 3, to_path("link")).await.is_err(), "a folder is not replaced");
     files.write(to_path("folder/file"), b"x", None).await.unwrap();
     assert!(files.remove_folder(to_path("folder")).await.is_err(), "it is not empty");
     files.remove(to_path("folder/file")).await.unwrap();
@@ -333,9 +339,12 @@ fn a_message_has_one_encoding_and_a_part_of_it_is_none() {
         FileAction::Remove,
         FileAction::RemoveFolder,
         FileAction::ReadLink,
-        FileAction::MakeLink { target: b"../a".to_vec() },
+        FileAction::MakeLink { draft: 9, target: b"../a".to_vec() },
         FileAction::SetMode { mode: 0o700 },
         FileAction::Clock,
+        FileAction::Put { draft: 9, offset: 4, bytes: b"x".to_vec(), mode: 0o600 },
+        FileAction::Hole { draft: 9, offset: 4, size: 1 << 40 },
+        FileAction::Sync,
     ];
     for action in actions {
         let file = FileRequest { root: b"/workspace".to_vec(), path: b"a/b".to_vec(), action };

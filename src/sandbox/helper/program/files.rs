@@ -23,7 +23,7 @@ use crate::file_message::{
     EntryKind, FileAction, FileEntry, FileRefusal, FileReply, FileRequest, FileVersion, MAX_LISTED, MAX_NAME, MAX_PART,
     MAX_PATH,
 };
-use crate::sys::{O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH};
+use crate::sys::{self, O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH};
 
 const ENOENT: i32 = 2;
 const ENXIO: i32 = 6;
@@ -80,7 +80,9 @@ impl Drafts {
                 let discard = FileRequest { root, path, action: FileAction::Discard { draft } };
                 self.open.insert(draft, discard);
             }
-            FileAction::Commit { draft, .. } | FileAction::Discard { draft } if reply == FileReply::Done => {
+            FileAction::Commit { draft, .. } | FileAction::Put { draft, .. } | FileAction::Discard { draft }
+                if reply == FileReply::Done =>
+            {
                 drop(self.open.remove(&draft));
             }
             _ => {}
@@ -174,14 +176,41 @@ fn carry_out(request: &FileRequest) -> Result<FileReply, Refused> {
             let target = fs::read_link(&place)?.into_os_string().into_vec();
             Ok(FileReply::Bytes { bytes: target, version: version(&fs::symlink_metadata(&place)?) })
         }
-        FileAction::MakeLink { target } => {
+        FileAction::MakeLink { draft, target } => {
             let (folder, name) = root.parent(&names)?;
-            let made = std::os::unix::fs::symlink(OsStr::from_bytes(target), folder.child(name));
-            Ok(made.map(|()| FileReply::Done)?)
+            let draft = draft_name(*draft);
+            std::os::unix::fs::symlink(OsStr::from_bytes(target), folder.child(&draft))?;
+            folder.unless_done(folder.rename(&draft, name), &draft)
+        }
+        FileAction::SetMode { mode } if names.is_empty() => {
+            let mode = Permissions::from_mode(mode & 0o7777);
+            Ok(fs::set_permissions(root.path(), mode).map(|()| FileReply::Done)?)
         }
         FileAction::SetMode { mode } => {
             let (folder, name) = root.parent(&names)?;
             folder.set_mode(name, *mode)
+        }
+        FileAction::Put { draft, offset, bytes, mode } => {
+            let (folder, name) = root.parent(&names)?;
+            let draft = draft_name(*draft);
+            let file = match offset {
+                0 => folder.create(&draft)?,
+                _ => folder.open_draft(&draft, *offset)?,
+            };
+            let placed = file.write_all_at(bytes, *offset).map_err(Refused::from).and_then(|()| {
+                file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+                folder.rename(&draft, name)
+            });
+            folder.unless_done(placed, &draft)
+        }
+        FileAction::Hole { draft, offset, size } => {
+            let (folder, _) = root.parent(&names)?;
+            let file = folder.open_draft(&draft_name(*draft), *offset)?;
+            Ok(file.set_len((*size).max(*offset)).map(|()| FileReply::Done)?)
+        }
+        FileAction::Sync => {
+            let at = root.descend(&names)?;
+            Ok(sys::sync_file_system(&File::open(at.path())?).map(|()| FileReply::Done)?)
         }
         FileAction::Clock => {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -316,18 +345,16 @@ impl Folder {
         Ok((file, found))
     }
 
-    /// Sets the permissions of a file or a folder.
+    /// Sets the permissions of anything but a link.
     fn set_mode(&self, name: &[u8], mode: u32) -> Result<FileReply, Refused> {
         // Without any right on it, which the owner may have taken away.
         let flags = O_PATH | O_NOFOLLOW;
         let handle = OpenOptions::new().read(true).custom_flags(flags).open(self.child(name))?;
-        match kind(&handle.metadata()?) {
-            EntryKind::Link => return Err(FileRefusal::Outside.into()),
-            EntryKind::Special => return Err(FileRefusal::IsSpecial.into()),
-            EntryKind::File | EntryKind::Folder => {}
+        if kind(&handle.metadata()?) == EntryKind::Link {
+            return Err(FileRefusal::Outside.into());
         }
         let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        Ok(fs::set_permissions(path, Permissions::from_mode(mode & 0o777)).map(|()| FileReply::Done)?)
+        Ok(fs::set_permissions(path, Permissions::from_mode(mode & 0o7777)).map(|()| FileReply::Done)?)
     }
 
     /// Opens a draft of this size for writing.
@@ -363,6 +390,11 @@ impl Folder {
         let old = self.replaced(name)?;
         let mode = mode.or(old).unwrap_or(NEW_FILE) & 0o777;
         file.set_permissions(Permissions::from_mode(mode))?;
+        self.rename(draft, name)
+    }
+
+    /// Gives a draft a name. Anything but a folder is replaced.
+    fn rename(&self, draft: &[u8], name: &[u8]) -> Result<(), Refused> {
         Ok(fs::rename(self.child(draft), self.child(name))?)
     }
 

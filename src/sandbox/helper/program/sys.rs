@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_short, c_uint, c_ulong, c_void};
 use std::fs::File;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 pub type Pid = i32;
 
@@ -95,6 +95,7 @@ unsafe extern "C" {
     fn sigprocmask(how: c_int, set: *const c_void, old: *mut c_void) -> c_int;
     fn signalfd(fd: c_int, set: *const c_void, flags: c_int) -> c_int;
     fn umask(mask: c_uint) -> c_uint;
+    fn syncfs(fd: c_int) -> c_int;
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn posix_spawn(
         pid: *mut Pid,
@@ -244,6 +245,12 @@ pub fn set_nonblocking(fd: RawFd) {
         let flags = fcntl(fd, F_GETFL);
         fcntl(fd, F_SETFL, flags | O_NONBLOCK);
     }
+}
+
+/// Waits until everything on the file system of an open file is on the disk.
+pub fn sync_file_system(file: &File) -> io::Result<()> {
+    // SAFETY: a plain system call on a descriptor that is open for as long as it lasts.
+    check(unsafe { syncfs(file.as_raw_fd()) }).map(drop)
 }
 
 /// Opens a folder only as a reference to it, without reading it.
