@@ -10,6 +10,8 @@ use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::home::beneath::BeneathError;
 use crate::id::{AgentId, ChannelId, IdError};
+use crate::sandbox::SandboxError;
+use crate::sandbox::workspace_files::WorkspaceError;
 use crate::store::StoreError;
 
 /// A failed operation on an agent's checkpoints.
@@ -135,6 +137,15 @@ impl CheckpointError {
     }
 }
 
+/// Returns the reason why the sandbox that has a workspace on another machine is not ready.
+fn unready(error: &BeneathError) -> Option<&SandboxError> {
+    let BeneathError::Unreachable { source, .. } = error else { return None };
+    match source.downcast_ref::<WorkspaceError>()? {
+        WorkspaceError::Sandbox { source, .. } => Some(source),
+        WorkspaceError::Folder(_) => None,
+    }
+}
+
 impl Explain for CheckpointError {
     fn kind(&self) -> Kind {
         match self {
@@ -158,6 +169,7 @@ impl Explain for CheckpointError {
             | Self::TooMany { .. } => Kind::Conflict,
             Self::Config(error) => error.kind(),
             Self::Interrupted { source, .. } => source.kind(),
+            Self::Workspace(error) => unready(error).map_or(Kind::Failed, SandboxError::kind),
             _ => Kind::Failed,
         }
     }
@@ -187,7 +199,10 @@ impl Explain for CheckpointError {
             Self::Workspace(BeneathError::Elsewhere { engine, .. }) => {
                 Some(format!("flock engine drain {engine}"))
             }
-            Self::Workspace(BeneathError::Unreachable { .. }) => Some("flock engine list".to_owned()),
+            Self::Workspace(error @ BeneathError::Unreachable { .. }) => {
+                let hint = unready(error).and_then(SandboxError::hint);
+                hint.or_else(|| Some("flock engine list".to_owned()))
+            }
             Self::ChannelTaken(_) | Self::NoTeam(_) => Some("flock channel list".to_owned()),
             Self::TooMany { wanted, .. } => {
                 Some(format!("flock config set plugins.entries.flock.config.maxAgents {wanted}"))
