@@ -29,13 +29,15 @@ pub enum Kind {
     Damaged = 9,
     /// The disk fails to read flock's data. The problem may be temporary.
     Unreadable = 10,
+    /// Another gateway of the group has taken over from this one, which changes nothing any more.
+    Replaced = 11,
     /// A defect of flock itself. 70 is `EX_SOFTWARE` of sysexits.h.
     Internal = 70,
 }
 
 impl Kind {
     /// All kinds, for documentation and tests.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Failed,
         Self::Usage,
         Self::NotInitialised,
@@ -46,6 +48,7 @@ impl Kind {
         Self::NeedsApproval,
         Self::Damaged,
         Self::Unreadable,
+        Self::Replaced,
         Self::Internal,
     ];
 
@@ -69,6 +72,7 @@ impl Kind {
             Self::NeedsApproval => "needs_approval",
             Self::Damaged => "damaged",
             Self::Unreadable => "unreadable",
+            Self::Replaced => "replaced",
             Self::Internal => "internal",
         }
     }

@@ -186,12 +186,15 @@ fn busy(driver: &TurnDriver) -> BTreeSet<LeaseSubject> {
 /// Longest time for saying that this gateway ends. Without it, others wait until they take it for dead.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Says that this gateway ends, so that nobody waits for it. It can't change anything after that.
-pub(super) async fn end(store: &Store) {
-    let Some(epoch) = store.epoch() else { return };
+/// Says that this gateway ends, so that nobody waits for it. It can't change anything after that. Returns `true` if another
+/// gateway had taken over before.
+pub(super) async fn end(store: &Store) -> bool {
+    let Some(epoch) = store.epoch() else { return false };
     match tokio::time::timeout(END_TIMEOUT, store.gateways().leave(epoch)).await {
-        Ok(Ok(()) | Err(StoreError::Fenced { .. })) => {}
+        Ok(Ok(())) => {}
+        Ok(Err(StoreError::Fenced { .. })) => return true,
         Ok(Err(error)) => tracing::warn!(error = chain(&error), "failed to say that this gateway ends"),
         Err(_) => tracing::warn!("the database did not take in time that this gateway ends"),
     }
+    false
 }

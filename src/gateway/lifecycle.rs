@@ -213,10 +213,15 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     gateway.stop();
     triage.stop();
     // Turns and requests share one grace period. After another gateway has taken over, nothing of them can be written any
-    // more, and each moment is one in which both act.
-    let grace = if why == FENCED_REASON { Duration::ZERO } else { limits.grace };
+    // more, and each moment is one in which both act. One that was paused may hear of that only now.
     let ended = async { tokio::join!(gateway.driver.ended(), triage.settled()) };
-    if tokio::time::timeout(grace, ended).await.is_err() {
+    let grace = tokio::time::timeout(limits.grace, gateway.swarm.store().until_fenced());
+    let have_ended = tokio::select! {
+        biased;
+        _ = ended => true,
+        _ = grace => false,
+    };
+    if !have_ended {
         tracing::warn!(
             "turns or requests did not end in time; they will be marked interrupted at the next start"
         );
@@ -240,10 +245,10 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         tracing::error!(error = crate::error::chain(&error), "failed to bring the database to the disk");
     }
     heart.abort();
-    heartbeat::end(gateway.swarm.store()).await;
+    let was_replaced = heartbeat::end(gateway.swarm.store()).await || why == FENCED_REASON;
     tracing::info!("the gateway has stopped");
-    if why == FENCED_REASON {
-        // Its supervisor starts it again, with nothing of what it remembers.
+    if was_replaced {
+        // Its supervisor starts it again, with nothing of what it remembers, and does not take this for a crash.
         return Err(StoreError::Fenced { what: "go on" }.into());
     }
     // What looked like damage may be a disk that could not be read for a moment. Then the gateway ends without the

@@ -84,7 +84,8 @@ pub(super) fn placeholder_environment(token: &str, keys: &[ProviderKey]) -> Vec<
 
 /// Reads OpenClaw's exit codes and output. Newer versions exit with 78 (`EX_CONFIG`) if a new start would fail the same
 /// way. Older ones exit with 1 in every case. Some take most of a minute to report that their port is taken.
-pub(crate) static EXIT_REASONS: ExitRules = ExitRules { tells, lasting, passing: |_| None };
+pub(crate) static EXIT_REASONS: ExitRules =
+    ExitRules { tells, lasting, passing: |_| None, replaced: |_| false };
 
 fn lasting(exit: Exit, said: Option<&str>) -> Option<crate::error::Kind> {
     use crate::error::Kind;

@@ -342,6 +342,7 @@ impl Explain for StoreError {
             }
             Self::Beside(error) => error.kind(),
             Self::InUse { .. } | Self::MovedAway { .. } | Self::HalfMoved { .. } => Kind::Conflict,
+            Self::Fenced { .. } => Kind::Replaced,
             Self::Stopped => Kind::Internal,
             _ => Kind::Failed,
         }

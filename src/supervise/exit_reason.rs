@@ -12,6 +12,8 @@ pub struct ExitRules {
     pub lasting: fn(Exit, Option<&str>) -> Option<Kind>,
     /// Returns the kind of failure if a restart will succeed once an outside cause has passed.
     pub passing: fn(Exit) -> Option<Kind>,
+    /// Returns `true` if it ended because another process has taken over its work, as from a gateway that was paused.
+    pub replaced: fn(Exit) -> bool,
 }
 
 impl ExitRules {
@@ -20,5 +22,6 @@ impl ExitRules {
         tells: |line| line.starts_with("error:") || line.contains("panicked"),
         lasting: |exit, _| exit.lasting(),
         passing: Exit::passing,
+        replaced: Exit::is_replaced,
     };
 }

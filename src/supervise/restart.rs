@@ -18,6 +18,9 @@ pub struct SupervisionLimits {
     pub backoff_cap: i64,
     /// The delay after an end that has an outside cause, which has to pass.
     pub pause: i64,
+    /// The delay after an end because another process has taken over, which doubles with each further one, up to
+    /// [`SupervisionLimits::backoff_cap`].
+    pub replaced: i64,
     /// The number of crashes within [`SupervisionLimits::window`] that opens the circuit breaker.
     pub crashes: usize,
     /// The time in which [`SupervisionLimits::crashes`] are counted.
@@ -37,6 +40,7 @@ impl Default for SupervisionLimits {
             backoff: 100,
             backoff_cap: 30_000,
             pause: 5_000,
+            replaced: 1_000,
             crashes: 5,
             window: 120_000,
             // The gateway's own time limits for ending turns and containers must stay below this.
@@ -44,6 +48,21 @@ impl Default for SupervisionLimits {
             misses: 3,
         }
     }
+}
+
+impl SupervisionLimits {
+    /// Returns the delay before the restart of a process that was replaced, after `earlier` such ends in a row. It has a
+    /// limit and no breaker: the process has done nothing wrong, and two that replace each other must not do so without
+    /// a pause.
+    #[must_use]
+    pub(crate) fn replacement_delay(&self, earlier: u32) -> i64 {
+        doubled(self.replaced, earlier, self.backoff_cap)
+    }
+}
+
+/// Returns a delay that doubles with each time, up to a cap.
+fn doubled(delay: i64, times: u32, cap: i64) -> i64 {
+    delay.saturating_mul(1 << times.min(30)).min(cap)
 }
 
 /// The stored crash history of a process, which survives the supervisor.
@@ -81,8 +100,8 @@ impl CrashHistory {
             self.opened_at = Some(now);
             return None;
         }
-        let doublings = u32::try_from(self.crashes.len() - 1).unwrap_or(u32::MAX).min(30);
-        Some(now + limits.backoff.saturating_mul(1 << doublings).min(limits.backoff_cap))
+        let earlier = u32::try_from(self.crashes.len() - 1).unwrap_or(u32::MAX);
+        Some(now + doubled(limits.backoff, earlier, limits.backoff_cap))
     }
 }
 
@@ -108,6 +127,15 @@ mod tests {
             .chain([None]);
         assert_eq!(waits, expected.collect::<Vec<_>>());
         assert!(memory.is_open());
+    }
+
+    #[test]
+    fn a_replaced_process_waits_longer_each_time_up_to_the_cap() {
+        let limits =
+            SupervisionLimits { replaced: 1_000, backoff_cap: 30_000, ..SupervisionLimits::default() };
+        let delays = [0, 1, 2, 3, 4, 5, 6, 1_000, u32::MAX].map(|earlier| limits.replacement_delay(earlier));
+        let capped = 30_000;
+        assert_eq!(delays, [1_000, 2_000, 4_000, 8_000, 16_000, capped, capped, capped, capped]);
     }
 
     #[test]

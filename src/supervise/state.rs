@@ -72,6 +72,14 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// Returns `true` if the exit code says that another process has taken over from it.
+    #[must_use]
+    pub fn is_replaced(self) -> bool {
+        self == Self::Code(i32::from(Kind::Replaced.exit_code()))
+    }
+}
+
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -120,8 +128,8 @@ pub(crate) enum UnitPhase {
     BackingOff {
         /// The time of the restart.
         until: i64,
-        /// The outside cause that has to pass; `None` after a crash.
-        waits_for: Option<Kind>,
+        /// The reason for the delay.
+        after: PauseReason,
     },
     /// It was asked to stop, or was killed.
     Stopping {
@@ -137,6 +145,17 @@ pub(crate) enum UnitPhase {
         /// The kind that its exit code stands for.
         kind: Kind,
     },
+}
+
+/// The reason for the delay before a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PauseReason {
+    /// A crash.
+    Crash,
+    /// Another process has taken over its work.
+    Replaced,
+    /// An outside cause, which has to pass.
+    Outside(Kind),
 }
 
 /// The continuation after a process that was asked to stop has ended.
@@ -172,7 +191,17 @@ pub(crate) struct UnitStateMachine {
     phase: UnitPhase,
     memory: CrashHistory,
     restarts: u32,
+    replacements: Replacements,
     reason: Option<String>,
+}
+
+/// The ends because another process has taken over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Replacements {
+    /// The number since the supervisor started.
+    all: u32,
+    /// The number since the process was healthy for a while.
+    in_a_row: u32,
 }
 
 impl UnitStateMachine {
@@ -180,7 +209,8 @@ impl UnitStateMachine {
     #[must_use]
     pub fn new(limits: SupervisionLimits, endings: &'static ExitRules, memory: CrashHistory) -> Self {
         let reason = memory.reason.clone();
-        Self { limits, endings, phase: UnitPhase::Stopped, memory, restarts: 0, reason }
+        let replacements = Replacements::default();
+        Self { limits, endings, phase: UnitPhase::Stopped, memory, restarts: 0, replacements, reason }
     }
 
     /// Returns the current phase.
@@ -209,10 +239,17 @@ impl UnitStateMachine {
         &self.memory
     }
 
-    /// Returns the number of restarts after crashes since this supervisor started.
+    /// Returns the number of restarts by the supervisor itself since it started.
     #[must_use]
     pub const fn restarts(&self) -> u32 {
         self.restarts
+    }
+
+    /// Returns the number of its ends since the supervisor started because another process had taken over. They are no
+    /// crashes.
+    #[must_use]
+    pub const fn replacements(&self) -> u32 {
+        self.replacements.all
     }
 
     /// Returns the reason why it does not run, or why it was last restarted.
@@ -236,7 +273,7 @@ impl UnitStateMachine {
     pub const fn failure(&self) -> Option<Kind> {
         match self.phase {
             UnitPhase::Failed { kind } => Some(kind),
-            UnitPhase::BackingOff { waits_for, .. } => waits_for,
+            UnitPhase::BackingOff { after: PauseReason::Outside(kind), .. } => Some(kind),
             _ => None,
         }
     }
@@ -246,8 +283,10 @@ impl UnitStateMachine {
     pub fn next_deadline(&self) -> Option<i64> {
         match self.phase {
             UnitPhase::Starting { until, .. } => Some(until),
-            // The only deadline of a healthy process is the moment at which its crashes are forgotten.
-            UnitPhase::Healthy { since, .. } if !self.memory.is_empty() => Some(since + self.limits.stable),
+            // The only deadline of a healthy process is the moment at which what went wrong before is forgotten.
+            UnitPhase::Healthy { since, .. } if !self.memory.is_empty() || self.replacements.in_a_row > 0 => {
+                Some(since + self.limits.stable)
+            }
             UnitPhase::BackingOff { until, .. } => Some(until),
             UnitPhase::Stopping { kill_at, .. } => kill_at,
             _ => None,
@@ -372,10 +411,26 @@ impl UnitStateMachine {
             Some(said) => format!("{exit}: {said}"),
             None => exit.to_string(),
         };
+        // The cause of both is outside the process, so however often they happen, the breaker stays closed.
         if let (Some(kind), UnitPhase::Starting { .. } | UnitPhase::Healthy { .. }) = (passing, &self.phase) {
-            // The cause is outside the process, so however often this happens, the breaker stays closed.
             self.reason = Some(reason);
-            self.phase = UnitPhase::BackingOff { until: now + self.limits.pause, waits_for: Some(kind) };
+            let after = PauseReason::Outside(kind);
+            self.phase = UnitPhase::BackingOff { until: now + self.limits.pause, after };
+            return Vec::new();
+        }
+        // A gateway that was paused may have missed its health checks, too, before it could see that it was replaced.
+        if let (
+            true,
+            UnitPhase::Starting { .. }
+            | UnitPhase::Healthy { .. }
+            | UnitPhase::Stopping { then: AfterStop::Crash, .. },
+        ) = ((self.endings.replaced)(exit), &self.phase)
+        {
+            self.reason = Some(reason);
+            let until = now + self.limits.replacement_delay(self.replacements.in_a_row);
+            self.replacements.all = self.replacements.all.saturating_add(1);
+            self.replacements.in_a_row = self.replacements.in_a_row.saturating_add(1);
+            self.phase = UnitPhase::BackingOff { until, after: PauseReason::Replaced };
             return Vec::new();
         }
         self.over(StartError { reason, lasting }, now)
@@ -445,13 +500,14 @@ impl UnitStateMachine {
     fn crashed(&mut self, reason: String, now: i64) -> Vec<UnitAction> {
         self.reason = Some(reason.clone());
         self.phase = match self.memory.record_crash(&self.limits, now, reason) {
-            Some(until) => UnitPhase::BackingOff { until, waits_for: None },
+            Some(until) => UnitPhase::BackingOff { until, after: PauseReason::Crash },
             None => UnitPhase::Tripped,
         };
         vec![UnitAction::Save]
     }
 
     fn forget(&mut self) -> Vec<UnitAction> {
+        self.replacements.in_a_row = 0;
         if self.memory.is_empty() {
             return Vec::new();
         }

@@ -12,6 +12,7 @@ fn limits() -> SupervisionLimits {
         backoff: 100,
         backoff_cap: 400,
         pause: 700,
+        replaced: 150,
         crashes: 4,
         window: 10_000,
         grace: 300,
@@ -181,6 +182,65 @@ fn temporary_failures_are_restarted_without_limit() {
             (now + 3, UnitEvent::Stop, &[], Stopped),
         ],
     );
+}
+
+#[test]
+fn a_process_that_was_replaced_is_restarted_with_longer_pauses_and_never_counts_as_crashed() {
+    let replaced = || UnitEvent::Ended(Exit::Code(11), Some("error: another gateway has taken over".into()));
+    let mut state = fresh();
+    apply_table(&mut state, &[(0, UnitEvent::Begin, &[Spawn], Starting)]);
+    let mut now = 0;
+    for pause in [150, 300, 400, 400, 400, 400, 400, 400] {
+        apply_table(
+            &mut state,
+            &[
+                (now, UnitEvent::Proved, &[], Healthy),
+                (now, replaced(), &[], BackingOff),
+                (now + pause - 1, UnitEvent::Tick, &[], BackingOff),
+                (now + pause, UnitEvent::Tick, &[Spawn], Starting),
+            ],
+        );
+        assert_eq!(state.failure(), None, "it comes by itself, so people can wait for it");
+        assert!(state.reason().unwrap().ends_with("another gateway has taken over"));
+        now += pause;
+    }
+    assert!(state.memory().is_empty(), "it never crashed");
+    assert_eq!((state.replacements(), state.restarts()), (8, 8));
+    // After a while the pauses begin anew.
+    apply_table(
+        &mut state,
+        &[
+            (now, UnitEvent::Proved, &[], Healthy),
+            (now + 5_000, UnitEvent::Tick, &[], Healthy),
+            (now + 6_000, replaced(), &[], BackingOff),
+            (now + 6_149, UnitEvent::Tick, &[], BackingOff),
+            (now + 6_150, UnitEvent::Tick, &[Spawn], Starting),
+        ],
+    );
+    assert_eq!(state.replacements(), 9);
+}
+
+#[test]
+fn a_process_that_was_paused_until_it_was_replaced_has_not_crashed() {
+    let replaced = || UnitEvent::Ended(Exit::Code(11), None);
+    let missed = || UnitEvent::Missed("127.0.0.1:3779 did not answer within 10s".into());
+    let mut state = fresh();
+    apply_table(
+        &mut state,
+        &[
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (1, UnitEvent::Proved, &[], Healthy),
+            (2, missed(), &[], Healthy),
+            (3, missed(), &[], Healthy),
+            (4, missed(), &[Terminate], Stopping),
+            (5, replaced(), &[], BackingOff),
+            (155, UnitEvent::Tick, &[Spawn], Starting),
+            // A person's word counts more than how it ends.
+            (160, UnitEvent::Stop, &[Terminate], Stopping),
+            (161, replaced(), &[], Stopped),
+        ],
+    );
+    assert_eq!((state.replacements(), state.memory().is_empty()), (1, true));
 }
 
 #[test]

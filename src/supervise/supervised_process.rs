@@ -15,7 +15,7 @@ use super::health::{Health, HealthCheckFailure};
 use super::journal::Journal;
 use super::pid_file;
 use super::restart::{CrashHistory, SupervisionLimits};
-use super::state::{UnitAction, UnitEvent, UnitPhase, UnitState, UnitStateMachine};
+use super::state::{PauseReason, UnitAction, UnitEvent, UnitPhase, UnitState, UnitStateMachine};
 use super::unit::{Refresh, StartError, Unit};
 use crate::error::chain;
 use crate::home::log::{Log, RotationLimits};
@@ -185,7 +185,15 @@ impl SupervisedProcess {
 
     /// Returns `true` if it can't run until an outside cause has passed, which may take any time.
     pub(crate) const fn waits(&self) -> bool {
-        matches!(self.state.phase(), UnitPhase::BackingOff { waits_for: Some(_), .. })
+        matches!(self.pause(), Some(PauseReason::Outside(_)))
+    }
+
+    /// Returns the reason for the delay before its restart, if it is going to be restarted.
+    const fn pause(&self) -> Option<PauseReason> {
+        match self.state.phase() {
+            UnitPhase::BackingOff { after, .. } => Some(*after),
+            _ => None,
+        }
     }
 
     /// Stops a process that is not wanted any more.
@@ -349,7 +357,11 @@ impl SupervisedProcess {
         let after = self.state.standing();
         if before != after {
             let reason = self.state.reason().filter(|_| after != UnitState::Healthy).unwrap_or_default();
-            let word = if self.waits() { "can't run yet, starting again soon" } else { word(after) };
+            let word = match self.pause() {
+                Some(PauseReason::Outside(_)) => "can't run yet, starting again soon",
+                Some(PauseReason::Replaced) => "was replaced by another one, starting again soon",
+                Some(PauseReason::Crash) | None => word(after),
+            };
             let text = format!("{} {word}: {reason}", self.unit.name());
             journal.note(text.trim_end_matches(": "));
         }
@@ -436,6 +448,7 @@ impl SupervisedProcess {
             spawned_at: self.child.as_ref().map(|_| self.spawned_at),
             restarts: self.state.restarts(),
             crashes: memory.crashes.len(),
+            replacements: self.state.replacements(),
             reason: self.state.reason().map(str::to_owned),
             failure: self.state.failure().map(|kind| kind.code().to_owned()),
             retry_at: match self.state.phase() {

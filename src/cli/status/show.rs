@@ -419,6 +419,9 @@ fn crashes(unit: &UnitReport) -> String {
     if let Some(restarts) = unit.restarts.filter(|restarts| *restarts > 0) {
         let _ = write!(text, ", restarted {restarts} times");
     }
+    if let Some(replacements) = unit.replacements.filter(|replacements| *replacements > 0) {
+        let _ = write!(text, ", replaced by another gateway {replacements} times");
+    }
     // After this number of crashes nothing restarts it, so a person has to.
     if let Some(opened) = unit.breaker_opened_at {
         let since = ago(clock::unix_ms() - opened);

@@ -24,6 +24,8 @@ pub(crate) struct UnitReport {
     pub restarts: Option<u32>,
     /// Number of crashes that count towards the circuit breaker.
     pub crashes: usize,
+    /// Number of its ends because another gateway had taken over, which are no crashes.
+    pub replacements: Option<u32>,
     /// Unix milliseconds.
     pub retry_at: Option<i64>,
     /// Unix milliseconds.
@@ -44,6 +46,7 @@ impl UnitReport {
                 port: unit.port.or(port),
                 restarts: Some(unit.restarts),
                 crashes: unit.crashes,
+                replacements: Some(unit.replacements),
                 retry_at: unit.retry_at,
                 breaker_opened_at: unit.breaker_opened_at,
                 figures: None,

@@ -41,6 +41,7 @@ fn unit(unit: &UnitStatus) -> Value {
         "startedAt": unit.spawned_at,
         "restarts": unit.restarts,
         "crashes": unit.crashes,
+        "replacements": unit.replacements,
         "reason": unit.reason,
         "retryAt": unit.retry_at,
         "breakerOpenedAt": unit.breaker_opened_at,

@@ -106,10 +106,13 @@ pub struct UnitStatus {
     pub build: Option<String>,
     /// Unix milliseconds of its start.
     pub spawned_at: Option<i64>,
-    /// The number of restarts after crashes.
+    /// The number of restarts by the supervisor itself, as after crashes.
     pub restarts: u32,
     /// The crashes that currently count towards the circuit breaker.
     pub crashes: usize,
+    /// The number of its ends because another process had taken over its work, which are no crashes.
+    #[serde(default)]
+    pub replacements: u32,
     /// The reason why it does not run, or why it was last restarted.
     pub reason: Option<String>,
     /// The code of the error kind that it ended with, if a restart can't fix that now.

@@ -208,6 +208,38 @@ fn a_gateway_that_was_paused_and_replaced_ends_and_changes_nothing() {
 }
 
 #[test]
+fn a_gateway_that_was_replaced_is_started_again_and_has_not_crashed() {
+    let Some(pair) = Pair::new() else { return };
+    let _first = Served::start(&pair.first);
+    pair.second.flock(["start"]).ok();
+    let gateway = || pair.second.flock(["status", "--json"]).json()["gateway"].clone();
+    let before = gateway()["pid"].as_i64().unwrap();
+    let paused = Pid::from_raw(i32::try_from(before).unwrap());
+    kill(paused, Signal::SIGSTOP).unwrap();
+    let address = format!("127.0.0.1:{}", port(&pair.second));
+    wait_until("the paused gateway is ended", LIMIT, || {
+        let ended = pair.first.database().number(&format!(
+            "SELECT count(*) FROM gateway WHERE ended_at IS NOT NULL AND address = '{address}'"
+        ));
+        (ended == 1).then_some(()).ok_or_else(|| pair.logs())
+    });
+    kill(paused, Signal::SIGCONT).unwrap();
+    let status = wait_until("its supervisor has started it again", LIMIT, || {
+        let status = gateway();
+        let is_back = status["state"] == "healthy" && status["pid"].as_i64().is_some_and(|pid| pid != before);
+        if is_back { Ok(status) } else { Err(format!("{status:#}")) }
+    });
+    assert_eq!((&status["replacements"], &status["crashes"]), (&json!(1), &json!(0)), "{status:#}");
+    assert!(status["reason"].as_str().unwrap().contains("exit code 11"), "{status:#}");
+    let shown = pair.second.flock(["status"]).ok().stdout;
+    assert!(shown.contains("replaced by another gateway 1 times"), "{shown}");
+    let log = std::fs::read_to_string(pair.second.file("logs/supervisor.log")).unwrap();
+    assert!(log.contains("gateway was replaced by another one, starting again soon"), "{log}");
+    assert!(!pair.second.file("run/gateway.breaker.json").exists());
+    pair.second.flock(["stop"]).ok();
+}
+
+#[test]
 fn a_change_of_the_configuration_reaches_the_other_gateway() {
     let Some(pair) = Pair::new() else { return };
     let _gateways = pair.start();
