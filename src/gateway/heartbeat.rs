@@ -127,8 +127,11 @@ fn plan(
     leases: &BTreeMap<LeaseSubject, Lease>,
     lacking: &BTreeMap<LeaseSubject, String>,
 ) -> LeasePlan {
-    let (wanted, busy) = (wanted(&gateway.config()), busy(&gateway.driver));
+    let (mut wanted, busy) = (wanted(&gateway.config()), busy(&gateway.driver));
     let ownership = gateway.swarm.ownership();
+    if ownership.is_shared() {
+        wanted.extend(gateway.swarm.wanted_probes());
+    }
     let view = FleetView {
         living,
         leases,

@@ -82,6 +82,14 @@ impl Record {
     }
 }
 
+/// Returns the id of the files that a home shares with the gateways of a group, or `None` outside of one.
+#[must_use]
+pub(crate) fn of_shared_files(home: &Home) -> Option<String> {
+    let mark = atomic::read(&home.files_mark(), MAX_BYTES).ok()??;
+    let id = std::str::from_utf8(mark.trim_ascii()).ok()?;
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
 /// Returns the id for a copy at `path` of the home `id`. It is the same each time.
 fn copy_id(id: &str, path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;

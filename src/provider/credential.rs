@@ -18,27 +18,39 @@ pub struct Credential {
 
 impl Credential {
     /// Returns the credential of a provider that is asked with this key. The same key has the same identity at every
-    /// provider of this home, and another one in every other home.
+    /// provider of this home and of those that share its files, and another one in every other home.
     #[must_use]
     pub(super) fn of_key(home: &Home, provider: &str, key: Option<&ApiKey>) -> Self {
         // A placeholder such as `ollama` is no secret, and servers that share it have nothing else in common.
         let digest = key.and_then(ApiKey::secret).and_then(|secret| {
-            let instance = instance::read(home).ok()?;
-            digest(&instance, secret)
+            let place = instance::of_shared_files(home).or_else(|| instance::read(home).ok())?;
+            digest(&place, secret)
         });
-        let id = digest.map_or_else(|| format!("provider:{provider}"), |digest| format!("key:{digest}"));
+        let id = digest.map_or_else(
+            || of_machine(home, format!("provider:{provider}")),
+            |digest| format!("key:{digest}"),
+        );
         Self { id, name: provider.to_owned() }
     }
 
     /// Returns the credential of a program that asks with its user's own login.
     #[must_use]
-    pub(crate) fn of_login(program: &str) -> Self {
-        Self { id: format!("login:{program}"), name: format!("{program}-login") }
+    pub(super) fn of_login(home: &Home, program: &str) -> Self {
+        Self { id: of_machine(home, format!("login:{program}")), name: format!("{program}-login") }
     }
 }
 
-fn digest(instance: &str, secret: &str) -> Option<String> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(instance.as_bytes()).ok()?;
+/// Returns the identity of something that each gateway of a group has for itself, such as a login or a server on its
+/// machine.
+fn of_machine(home: &Home, id: String) -> String {
+    match (instance::of_shared_files(home), instance::read(home)) {
+        (Some(_), Ok(instance)) => format!("{id}@{instance}"),
+        _ => id,
+    }
+}
+
+fn digest(place: &str, secret: &str) -> Option<String> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(place.as_bytes()).ok()?;
     mac.update(b"credential\0");
     mac.update(secret.as_bytes());
     // 64 bits keep the few keys of a home apart.
@@ -62,6 +74,30 @@ mod tests {
         assert!(!format!("{one:?}").contains("planted") && one.id.starts_with("key:"), "{one:?}");
         assert_eq!(of("lab", "ollama").id, "provider:lab", "a placeholder is no key");
         assert_eq!(Credential::of_key(&home, "lab", None).id, "provider:lab");
-        assert_eq!(Credential::of_login("claude").id, "login:claude");
+        assert_eq!(Credential::of_login(&home, "claude").id, "login:claude");
+    }
+
+    #[test]
+    fn homes_that_share_their_files_know_a_key_by_one_identity() {
+        let folder = tempfile::tempdir().unwrap();
+        let homes = ["one", "two", "alone"].map(|name| {
+            let home = Home::new(folder.path().join(name), None);
+            home.make_folders().unwrap();
+            instance::settle(&home).unwrap();
+            home
+        });
+        let [one, two, alone] = &homes;
+        for home in [one, two] {
+            crate::home::atomic::write(&home.files_mark(), b"0123-abcd\n", 0o600).unwrap();
+        }
+        let of = |home, key: &str| Credential::of_key(home, "lab", ApiKey::new(key).as_ref()).id;
+        let key = "sk-planted-and-long-1";
+        assert_eq!(of(one, key), of(two, key));
+        assert_ne!(of(one, key), of(alone, key), "it is not in the group");
+        assert_ne!(of(one, key), of(two, "sk-planted-and-long-2"));
+        // Both have a login and a server of their own, which may have quotas of their own.
+        assert_ne!(of(one, "ollama"), of(two, "ollama"));
+        assert_ne!(Credential::of_login(one, "claude").id, Credential::of_login(two, "claude").id);
+        assert_eq!(Credential::of_login(one, "claude").name, "claude-login");
     }
 }

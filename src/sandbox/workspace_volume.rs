@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::error::chain;
 use crate::home::beneath::{Owner, Root};
 use crate::home::elsewhere::{self, Mark};
-use crate::home::{Home, atomic, instance, remove_tree};
+use crate::home::{Home, instance, remove_tree};
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::containers::RemoveOnDrop;
 use crate::sandbox::engine::{self, Engine};
@@ -33,8 +33,6 @@ use crate::sandbox::{SandboxError, containers, engine_claim, names, volumes};
 const TOP: &str = "workspace";
 /// Number of pieces of an archive that wait to be sent or written.
 const PIECES: usize = 16;
-/// Limit on the id of shared files, in bytes.
-const MAX_ID: u64 = 256;
 /// Limit on one identity file, in bytes.
 const MAX_IDENTITY: u64 = 1 << 20;
 
@@ -313,9 +311,7 @@ async fn is_own(engine: &Engine, home: &Home, mark: &Mark) -> Result<Option<bool
 
 /// Returns the ids by which a home knows its volumes: that of the files that it shares with other gateways, and its own.
 fn ids(home: &Home) -> Vec<String> {
-    let shared = atomic::read(&home.files_mark(), MAX_ID).ok().flatten();
-    let shared = shared.and_then(|id| Some(std::str::from_utf8(id.trim_ascii()).ok()?.to_owned()));
-    shared.filter(|id| !id.is_empty()).into_iter().chain(instance::read(home).ok()).collect()
+    instance::of_shared_files(home).into_iter().chain(instance::read(home).ok()).collect()
 }
 
 /// Returns the agents whose workspaces are in an engine on another machine. Some may have been removed without their files.

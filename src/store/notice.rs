@@ -30,10 +30,13 @@ pub enum NoticeKind {
     Work,
     /// The configuration that gateways share.
     Config,
+    /// The credentials whose quota is used up.
+    Quota,
 }
 
 impl NoticeKind {
-    const ALL: [Self; 6] = [Self::Grant, Self::Freeze, Self::Gateway, Self::Lease, Self::Work, Self::Config];
+    const ALL: [Self; 7] =
+        [Self::Grant, Self::Freeze, Self::Gateway, Self::Lease, Self::Work, Self::Config, Self::Quota];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -43,6 +46,7 @@ impl NoticeKind {
             Self::Lease => "lease",
             Self::Work => "work",
             Self::Config => "config",
+            Self::Quota => "quota",
         }
     }
 }

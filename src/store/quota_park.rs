@@ -1,6 +1,7 @@
 //! The credentials whose quota is used up.
 
 use super::audit::{self, AuditEntry};
+use super::notice::NoticeKind;
 use super::session::parsed;
 use super::sql::{self, Row};
 use super::subjects::QuotaParks;
@@ -56,8 +57,8 @@ impl<A> QuotaParks<&Database<A>> {
 }
 
 impl QuotaParks<&Store> {
-    /// Stores parks in place of those of the same credential and model. The audit row is written with them, if there is
-    /// one.
+    /// Stores parks in place of those of the same credential and model, and keeps the time of the first refusal. The audit
+    /// row is written with them, if there is one.
     pub(crate) async fn put(
         self,
         parks: Vec<StoredPark>,
@@ -72,7 +73,8 @@ impl QuotaParks<&Store> {
                              (credential, model, name, since, noted, until, named, refusals, reason)
                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                          ON CONFLICT (credential, model)
-                         DO UPDATE SET name = ?3, since = ?4, noted = ?5, until = ?6, named = ?7,
+                         DO UPDATE SET name = ?3, since = CASE WHEN quota_park.since < excluded.since
+                                 THEN quota_park.since ELSE excluded.since END, noted = ?5, until = ?6, named = ?7,
                              refusals = ?8, reason = ?9",
                     )?
                     .execute((
@@ -87,7 +89,27 @@ impl QuotaParks<&Store> {
                         &park.reason,
                     ))?;
             }
+            if !parks.is_empty() {
+                transaction.tell(NoticeKind::Quota, "");
+            }
             entry.map_or(Ok(()), |entry| audit::append(transaction, &entry, now).map(drop))
+        })
+        .await
+    }
+
+    /// Makes the time of these parks come at `now`, by credential and model, and forgets earlier refusals.
+    pub(crate) async fn resume(self, parks: Vec<(String, ModelRef)>, now: i64) -> Result<(), StoreError> {
+        self.write("have a used up quota tried", move |transaction| {
+            for (credential, model) in &parks {
+                transaction
+                    .prepare_cached(
+                        "UPDATE quota_park SET until = CASE WHEN until < ?3 THEN until ELSE ?3 END, noted = ?3,
+                             refusals = 0 WHERE credential = ?1 AND model = ?2",
+                    )?
+                    .execute((credential, model.as_str(), now))?;
+            }
+            transaction.tell(NoticeKind::Quota, "");
+            Ok(())
         })
         .await
     }
@@ -104,6 +126,9 @@ impl QuotaParks<&Store> {
                 transaction
                     .prepare_cached("DELETE FROM quota_park WHERE credential = ?1 AND model = ?2")?
                     .execute((credential, model.as_str()))?;
+            }
+            if !parks.is_empty() {
+                transaction.tell(NoticeKind::Quota, "");
             }
             entry.map_or(Ok(()), |entry| audit::append(transaction, &entry, now).map(drop))
         })
@@ -138,7 +163,15 @@ mod tests {
         drop(store);
         let store = Store::open(&home).unwrap();
         assert_eq!(store.quota_parks().list().await.unwrap(), [park("lab/a", 10), park("lab/b", 9)]);
+        // Another gateway may have been refused later, for the same reason.
+        let later = StoredPark { since: 5, ..park("lab/a", 10) };
+        store.quota_parks().put(vec![later], None, 5).await.unwrap();
+        let parks = store.quota_parks().list().await.unwrap();
+        assert_eq!(parks, [park("lab/a", 10), park("lab/b", 9)], "the first refusal stays the first");
         let gone = vec![("key:1".to_owned(), "lab/a".parse().unwrap())];
+        store.quota_parks().resume(gone.clone(), 7).await.unwrap();
+        let resumed = StoredPark { noted: 7, refusals: 0, ..park("lab/a", 7) };
+        assert_eq!(store.quota_parks().list().await.unwrap(), [resumed, park("lab/b", 9)]);
         store.quota_parks().remove(gone, None, 3).await.unwrap();
         assert_eq!(store.quota_parks().list().await.unwrap(), [park("lab/b", 9)]);
     }

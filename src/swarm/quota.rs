@@ -1,4 +1,7 @@
-//! The quotas that are used up: which credentials are parked, who is told, and how they go on. [`Parks`] decides.
+//! The quotas that are used up: which credentials are parked, who is told, and how they go on. [`Parks`] decides. With other
+//! gateways, [`shared`] keeps what all of them know.
+
+mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -7,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde_json::json;
 
+use super::lease::LeaseUse;
 use super::scheduler::SchedulerEvent;
 use super::{Actor, Swarm};
-use crate::agent::quota::parks::{Admission, Park, Parks, Refusal};
+use crate::agent::quota::parks::{Admission, GIVE_UP_WAIT, Park, Parks, Refusal};
 use crate::agent::quota::{self, CallPermit, ProbeEnd, QuotaParked, QuotaRefusal};
 use crate::clock::{self, unix_ms};
 use crate::error::chain;
@@ -27,7 +31,13 @@ pub(super) struct QuotaBoard {
     parks: std::sync::Mutex<Parks>,
     /// The agents that wait, each with the key of its park. As last told to the scheduler.
     held: std::sync::Mutex<BTreeMap<AgentId, String>>,
-    /// The parks in the database. Held while it is written, so that the writes keep their order.
+    /// The parks of keys that only other gateways have, as of the last look.
+    foreign: std::sync::Mutex<Vec<StoredPark>>,
+    /// The names of the parks for which turns wait here.
+    waiting: std::sync::Mutex<BTreeSet<String>>,
+    /// The credentials that calls would have tried here, and when, by the clock of [`clock::boot_ms`].
+    asked: std::sync::Mutex<BTreeMap<String, i64>>,
+    /// The parks of this gateway's keys in the database. Held while it is written, so that the writes keep their order.
     stored: tokio::sync::Mutex<BTreeMap<(String, String), StoredPark>>,
     is_loaded: AtomicBool,
     catalog: Catalog,
@@ -38,6 +48,9 @@ impl QuotaBoard {
         Self {
             parks: std::sync::Mutex::default(),
             held: std::sync::Mutex::default(),
+            foreign: std::sync::Mutex::default(),
+            waiting: std::sync::Mutex::default(),
+            asked: std::sync::Mutex::default(),
             stored: tokio::sync::Mutex::default(),
             is_loaded: AtomicBool::new(false),
             catalog: Catalog::new(home.clone()),
@@ -102,12 +115,15 @@ fn restored(park: &StoredPark) -> Park {
 }
 
 impl Swarm {
-    /// Reads the parks that an earlier run left, once.
+    /// Reads the parks that an earlier run left, once, or those that the other gateways have now.
     ///
     /// # Errors
     ///
     /// Returns [`StoreError`] if they can't be read.
     pub(crate) async fn load_quotas(&self) -> Result<(), StoreError> {
+        if self.ownership.is_shared() {
+            return self.share_quotas().await;
+        }
         let mut known = self.quotas.stored.lock().await;
         if self.quotas.is_loaded.load(Ordering::Acquire) {
             return Ok(());
@@ -124,20 +140,30 @@ impl Swarm {
     ///
     /// # Errors
     ///
-    /// Returns [`QuotaParked`] if the quota is used up, or another call is the probe.
+    /// Returns [`QuotaParked`] if the quota is used up, or another call is the probe, here or at another gateway.
     pub(crate) fn admit_call(
         self: &Arc<Self>,
         credential: &Credential,
         model: &ModelRef,
     ) -> Result<CallPermit, QuotaParked> {
-        let admission = lock(&self.quotas.parks).admit(&credential.id, model, unix_ms());
+        let now = unix_ms();
+        let mut parks = lock(&self.quotas.parks);
+        let is_due = parks.find(&credential.id, model).is_some()
+            && parks.blocked(&credential.id, model, now).is_none();
+        let right = if is_due { self.enter_probe(&credential.id) } else { None };
+        if is_due && right.is_none() {
+            let until = now.saturating_add(GIVE_UP_WAIT);
+            return Err(QuotaParked { name: credential.name.clone(), until });
+        }
+        let admission = parks.admit(&credential.id, model, now);
+        drop(parks);
         match admission {
             Admission::Free => Ok(CallPermit::free()),
             Admission::Wait(until) => Err(QuotaParked { name: credential.name.clone(), until }),
             Admission::Probe(number) => {
                 tracing::info!(credential = credential.name, %model, "a quota is tried");
                 let swarm = Arc::clone(self);
-                Ok(CallPermit::probe(number, move |end| swarm.end_probe(number, end)))
+                Ok(CallPermit::probe(number, move |end| swarm.end_probe(number, end, right)))
             }
         }
     }
@@ -145,11 +171,18 @@ impl Swarm {
     /// Returns why a model can't be asked with a credential now, or `None` if it can.
     #[must_use]
     pub(crate) fn parked_call(&self, credential: &Credential, model: &ModelRef) -> Option<QuotaParked> {
-        let until = lock(&self.quotas.parks).blocked(&credential.id, model, unix_ms())?;
+        let now = unix_ms();
+        let mut parks = lock(&self.quotas.parks);
+        let until = parks.blocked(&credential.id, model, now).or_else(|| {
+            let is_tried_elsewhere =
+                parks.find(&credential.id, model).is_some() && !self.may_probe(&credential.id);
+            is_tried_elsewhere.then(|| now.saturating_add(GIVE_UP_WAIT))
+        })?;
         Some(QuotaParked { name: credential.name.clone(), until })
     }
 
-    fn end_probe(self: Arc<Self>, number: u64, end: ProbeEnd) {
+    /// Ends a probe. `right` keeps other gateways from trying the credential until all of them can know the result.
+    fn end_probe(self: Arc<Self>, number: u64, end: ProbeEnd, right: Option<LeaseUse>) {
         let now = unix_ms();
         let over = match end {
             ProbeEnd::Answered => lock(&self.quotas.parks).answered(number, now),
@@ -170,17 +203,25 @@ impl Swarm {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             self.save_quotas(None).await;
+            drop(right);
         });
     }
 
     /// Tells everybody that these parks are over.
     fn tell_over(&self, over: &[Park]) {
+        self.release(over);
         for park in over {
-            self.notifier.tell(SchedulerEvent::Unparked { credential: key(park) });
-            lock(&self.quotas.held).retain(|_, held| *held != key(park));
             tracing::info!(credential = park.credential.name, model = %park.model, "a quota can be used again");
             let data = json!({"credential": park.credential.name, "model": park.model, "since": park.since});
             self.notifier.publish("quota.resumed", &data);
+        }
+    }
+
+    /// Lets the agents go on that wait for these parks here.
+    fn release(&self, over: &[Park]) {
+        for park in over {
+            self.notifier.tell(SchedulerEvent::Unparked { credential: key(park) });
+            lock(&self.quotas.held).retain(|_, held| *held != key(park));
         }
     }
 
@@ -232,38 +273,62 @@ impl Swarm {
             let models = quota::models_of(agent, &config, &self.quotas.catalog);
             models.into_iter().map(|(_, credential)| credential.id).collect::<BTreeSet<_>>()
         });
+        // A name means the credential with all its parks, also those of another provider with the same key.
+        let is_named = |park: &&Park| {
+            credential.is_none_or(|name| park.credential.name == name || park.model.provider() == name)
+        };
+        let is_wanted = |id: &str| agent.is_none() || own.as_ref().is_some_and(|own| own.contains(id));
+        let ids = |parks: &[Park]| -> BTreeSet<String> {
+            let named = parks.iter().filter(is_named).map(|park| park.credential.id.clone());
+            named.filter(|id| is_wanted(id)).collect()
+        };
+        let foreign = self.resume_foreign(&ids).await?;
         let resumed = {
             let mut parks = lock(&self.quotas.parks);
-            // A name means the credential with all its parks, also those of another provider with the same key.
-            let is_named = |park: &&Park| {
-                credential.is_none_or(|name| park.credential.name == name || park.model.provider() == name)
-            };
-            let mut wanted: BTreeSet<String> =
-                parks.list().filter(is_named).map(|park| park.credential.id.clone()).collect();
-            if agent.is_some() {
-                wanted.retain(|id| own.as_ref().is_some_and(|own| own.contains(id)));
-            }
+            let wanted = ids(&parks.list().cloned().collect::<Vec<_>>());
             parks.resume(|park| wanted.contains(&park.credential.id), unix_ms())
         };
-        if resumed.is_empty() {
+        let all: Vec<&Park> = resumed.iter().chain(&foreign).collect();
+        if all.is_empty() {
             return Ok(Vec::new());
         }
-        let subject: BTreeSet<&str> = resumed.iter().map(|park| park.credential.name.as_str()).collect();
+        let subject: BTreeSet<&str> = all.iter().map(|park| park.credential.name.as_str()).collect();
         let subject = subject.into_iter().collect::<Vec<_>>().join(" ");
         self.save_quotas(Some(by.entry("quota.resume", &subject, Level::Green, String::new()))).await;
         for event in self.quota_events() {
             self.notifier.tell(event);
         }
-        let keys: BTreeSet<String> = resumed.iter().map(key).collect();
-        let known = lock(&self.quotas.parks).list().cloned().collect::<Vec<_>>();
+        let keys: BTreeSet<String> = all.into_iter().map(key).collect();
+        let known = self.all_parks();
         Ok(known.iter().filter(|park| keys.contains(&key(park))).map(|park| self.describe(park)).collect())
     }
 
-    /// Returns all parks.
+    /// Makes the parks be tried now that only other gateways can try, and returns them. `ids` chooses their credentials.
+    async fn resume_foreign(
+        &self,
+        ids: &(impl Fn(&[Park]) -> BTreeSet<String> + Sync),
+    ) -> Result<Vec<Park>, StoreError> {
+        let mut foreign: Vec<Park> = lock(&self.quotas.foreign).iter().map(restored).collect();
+        let wanted = ids(&foreign);
+        foreign.retain(|park| wanted.contains(&park.credential.id));
+        if !foreign.is_empty() {
+            let keys = foreign.iter().map(|park| (park.credential.id.clone(), park.model.clone())).collect();
+            self.store.quota_parks().resume(keys, unix_ms()).await?;
+            self.share_quotas().await?;
+        }
+        Ok(foreign)
+    }
+
+    /// Returns all parks, also those of other gateways' keys.
     #[must_use]
     pub(crate) fn parked_quotas(&self) -> Vec<ParkedQuota> {
-        let parks: Vec<Park> = lock(&self.quotas.parks).list().cloned().collect();
-        parks.iter().map(|park| self.describe(park)).collect()
+        self.all_parks().iter().map(|park| self.describe(park)).collect()
+    }
+
+    fn all_parks(&self) -> Vec<Park> {
+        let mut parks: Vec<Park> = lock(&self.quotas.parks).list().cloned().collect();
+        parks.extend(lock(&self.quotas.foreign).iter().map(restored));
+        parks
     }
 
     fn describe(&self, park: &Park) -> ParkedQuota {
@@ -285,8 +350,8 @@ impl Swarm {
         held.iter().filter(|(_, of)| **of == key).map(|(agent, _)| agent.clone()).collect()
     }
 
-    /// Returns for the scheduler which agents wait for which park. Parks of keys that no agent has any more end: a changed
-    /// key has a quota of its own.
+    /// Returns for the scheduler which agents wait for which park. Parks of keys that no agent has any more end here: a
+    /// changed key has a quota of its own.
     pub(crate) fn quota_events(&self) -> Vec<SchedulerEvent> {
         let is_empty = lock(&self.quotas.parks).list().next().is_none();
         if is_empty && lock(&self.quotas.held).is_empty() {
@@ -306,7 +371,7 @@ impl Swarm {
             let mut parks = lock(&self.quotas.parks);
             let over = parks.retain(|park| used.contains(park.credential.id.as_str()));
             let waits: BTreeMap<String, (i64, BTreeSet<AgentId>)> =
-                parks.list().map(|park| (key(park), (park.until, BTreeSet::new()))).collect();
+                parks.list().map(|park| (key(park), (self.probe_time(park), BTreeSet::new()))).collect();
             (over, waits)
         };
         let mut held = BTreeMap::new();
@@ -352,9 +417,12 @@ impl Swarm {
             .filter(|(key, park)| known.get(*key) != Some(park))
             .map(|(_, park)| park.clone())
             .collect();
+        // A key that is gone here may be at another gateway.
+        let used = self.ownership.is_shared().then(|| self.used_credentials());
+        let may_end = |credential: &str| used.as_ref().is_none_or(|used| used.contains(credential));
         let gone: Vec<(String, ModelRef)> = known
             .iter()
-            .filter(|(key, _)| !wanted.contains_key(*key))
+            .filter(|(key, park)| !wanted.contains_key(*key) && may_end(&park.credential))
             .map(|(_, park)| (park.credential.clone(), park.model.clone()))
             .collect();
         let store = self.store.quota_parks();

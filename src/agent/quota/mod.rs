@@ -1,7 +1,9 @@
 //! Quotas that are used up: which calls may be made, what a turn says that may not go on, and the credentials of an
-//! agent. [`parks`] decides; the observer of turns keeps the parks and tells everybody.
+//! agent. [`parks`] decides, and [`reconcile`] if several
+//! gateways know a park; the observer of turns keeps the parks and tells everybody.
 
 pub(crate) mod parks;
+pub(crate) mod reconcile;
 
 use std::fmt;
 use std::time::Duration;
@@ -152,7 +154,7 @@ pub(crate) fn login_of(agent: &Agent, config: &Config, catalog: &Catalog) -> Opt
         let is_described = catalog.describe(model, config).is_ok();
         model_access::is_known(model, config, is_described)
     };
-    (model_problem::has_own_login(agent) && !is_known()).then(|| Credential::of_login(&agent.runtime))
+    (model_problem::has_own_login(agent) && !is_known()).then(|| catalog.login(&agent.runtime))
 }
 
 #[cfg(test)]

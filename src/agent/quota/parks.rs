@@ -106,6 +106,15 @@ impl Parks {
         }
     }
 
+    /// Replaces all parks, and returns those that are not among the new ones. Probes stay: their ends tell about their
+    /// credentials whatever became of the parks.
+    pub(crate) fn replace(&mut self, parks: Vec<Park>) -> Vec<Park> {
+        let mut before = std::mem::take(&mut self.parks);
+        self.restore(parks);
+        before.retain(|key, _| !self.parks.contains_key(key));
+        before.into_values().collect()
+    }
+
     /// Returns all parks.
     pub(crate) fn list(&self) -> impl Iterator<Item = &Park> {
         self.parks.values()

@@ -25,6 +25,8 @@ pub(super) enum Clue {
     Message,
     /// So does the query.
     Query,
+    /// The query names an agent, or the request is about none.
+    QueriedAgent,
 }
 
 /// The fields of a body or a query that tell the agent.
@@ -45,6 +47,7 @@ pub(super) fn clue(method: &Method, path: &str) -> Option<Clue> {
         ["v1", "chat", "completions"] | ["v1", "responses"] if is_post => Some(Clue::Model),
         ["api", "message"] if is_post => Some(Clue::Message),
         ["api", "messages"] if *method == Method::GET => Some(Clue::Query),
+        ["api", "quota", "resume"] if is_post => Some(Clue::QueriedAgent),
         ["api", "sessions", key, ..] => decoded(key).map(Clue::Session),
         ["api", "agents", id, "checkpoints" | "fork" | "prepare" | "probe" | "rewind"] if is_post => {
             decoded(id).map(Clue::Agent)
@@ -81,6 +84,10 @@ impl Clue {
             }
             Self::Model => chat::chosen_agent(gateway, headers, &named()?.model?).ok(),
             Self::Message => message(named()?),
+            Self::QueriedAgent => {
+                let named = axum::extract::Query::<Named>::try_from_uri(uri).ok()?.0.agent?;
+                gateway.agent(&named).ok().map(|agent| agent.id)
+            }
             Self::Query => axum::extract::Query::try_from_uri(uri).ok().and_then(|named| message(named.0)),
         }
     }
@@ -99,6 +106,7 @@ mod tests {
             (Method::POST, "/v1/responses", Some(Clue::Model)),
             (Method::POST, "/api/message", Some(Clue::Message)),
             (Method::GET, "/api/messages", Some(Clue::Query)),
+            (Method::POST, "/api/quota/resume", Some(Clue::QueriedAgent)),
             (Method::GET, "/api/sessions/agent:coder:flock:main:ann", session("agent:coder:flock:main:ann")),
             (
                 Method::POST,

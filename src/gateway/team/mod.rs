@@ -120,7 +120,7 @@ impl Team {
         let mut owners = self.swarm.ownership().changes();
         // Without others, this gateway has announced all work itself.
         let kinds: &[NoticeKind] = if self.swarm.ownership().is_shared() {
-            &[NoticeKind::Freeze, NoticeKind::Work]
+            &[NoticeKind::Freeze, NoticeKind::Work, NoticeKind::Quota]
         } else {
             &[NoticeKind::Freeze]
         };
@@ -128,12 +128,13 @@ impl Team {
             self.carry_out(effects);
             // Published for status queries, which must not wait for this task.
             self.swarm.set_provider_outages(scheduler.breakers());
+            self.swarm.set_quota_waiters(scheduler.awaited_parks());
             let now = unix_ms();
             let next = [scheduler.next_deadline(), archive_at].into_iter().flatten().min();
             let wait = next.map_or(CONFIG_INTERVAL, |at| {
                 CONFIG_INTERVAL.min(Duration::from_millis(u64::try_from(at - now).unwrap_or(0)))
             });
-            let mut is_news = false;
+            let (mut is_news, mut are_quotas_news) = (false, false);
             let first = tokio::select! {
                 () = self.gateway.stop.cancelled() => return,
                 event = events.recv() => event,
@@ -148,11 +149,16 @@ impl Team {
                     if notice.concerns(NoticeKind::Freeze) {
                         looked_at = i64::MIN;
                     }
-                    is_news = true;
+                    are_quotas_news = notice.concerns(NoticeKind::Quota);
+                    is_news = notice.concerns(NoticeKind::Freeze) || notice.concerns(NoticeKind::Work);
                     None
                 }
-                // The sender lives as long as the swarm. `meet` below looks at the agents.
-                _ = owners.changed() => None,
+                // The sender lives as long as the swarm. `meet` below looks at the agents. The right to try a quota may
+                // have come or gone, too.
+                _ = owners.changed() => {
+                    are_quotas_news = true;
+                    None
+                }
                 () = tokio::time::sleep(wait) => None,
             };
             effects = self.meet(&mut scheduler, &mut known).await;
@@ -171,8 +177,7 @@ impl Team {
                     tracing::error!(error = chain(&error), "failed to check which agents are frozen");
                 }
                 // A key may have been changed, which ends its park.
-                let quotas = self.swarm.quota_events();
-                effects.extend(quotas.into_iter().flat_map(|event| scheduler.on(event, now)));
+                are_quotas_news = true;
                 effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
                 // An archive that was begun or cancelled meanwhile changes the time at which the next one is due.
                 archive_at = self.end_archives().await;
@@ -180,6 +185,13 @@ impl Team {
                 effects.extend(self.scan_for_work(&mut scheduler, &mut mark).await);
             } else if archive_at.is_some_and(|at| now >= at) {
                 archive_at = self.end_archives().await;
+            }
+            if are_quotas_news {
+                if let Err(error) = self.swarm.share_quotas().await {
+                    tracing::error!(error = chain(&error), "failed to check which quotas are used up");
+                }
+                let quotas = self.swarm.quota_events();
+                effects.extend(quotas.into_iter().flat_map(|event| scheduler.on(event, now)));
             }
         }
     }

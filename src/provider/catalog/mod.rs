@@ -194,6 +194,12 @@ impl Catalog {
         Some(Credential::of_key(&self.home, model.provider(), key.as_ref()))
     }
 
+    /// Returns the credential of a program that asks with its user's own login.
+    #[must_use]
+    pub(crate) fn login(&self, program: &str) -> Credential {
+        Credential::of_login(&self.home, program)
+    }
+
     /// Returns the environment variable that the key of this model's provider comes from, if there is one.
     #[must_use]
     pub(crate) fn key_variable(&self, model: &ModelRef, config: &Config) -> Option<String> {

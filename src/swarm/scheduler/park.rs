@@ -61,6 +61,14 @@ impl Scheduler {
         self.parks.remove(credential);
     }
 
+    /// Returns the names of the parks for which a turn waits, or is the probe.
+    #[must_use]
+    pub fn awaited_parks(&self) -> BTreeSet<String> {
+        let is_awaited = |park: &Breaker| park.probe.is_some() || park.held.first().is_some();
+        let awaited = self.parks.iter().filter(|(_, park)| is_awaited(park));
+        awaited.map(|(credential, _)| credential.clone()).collect()
+    }
+
     /// Starts the probes of parked credentials that are due.
     pub(super) fn probe_parks(&mut self, now: i64, effects: &mut Vec<Effect>) {
         let ripe: Vec<String> = self

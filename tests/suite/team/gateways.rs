@@ -2,6 +2,7 @@
 //! it is gone. Whatever happens, each message is given once and answered once.
 
 mod http;
+mod quota;
 
 use std::path::Path;
 
@@ -63,13 +64,19 @@ impl Pair {
         }
         let members = AGENTS.iter().flat_map(|agent| ["--member", agent]);
         first.flock(["channel", "create", "work", "--topic", "x"].into_iter().chain(members)).ok();
+        Some(Self::of(first, |_| ()))
+    }
+
+    /// Makes the second home, with what `prepare` puts there, and has it join the first one.
+    fn of(first: TempHome, prepare: impl FnOnce(&TempHome)) -> Self {
         first.flock(["gateway", "invite"]).ok();
         let second = second_of(&first);
+        prepare(&second);
         let own_token = second.config()["gateway"]["auth"]["token"].clone();
         let joined = join(&first, &second, &first.path()).ok();
         assert!(joined.stdout.contains("with 6 agents"), "{joined:?}");
         assert_eq!(second.config()["gateway"]["auth"]["token"], own_token);
-        Some(Self { second, first })
+        Self { second, first }
     }
 
     /// Starts both gateways and waits until each has some of the agents.
