@@ -344,7 +344,7 @@ impl McpServer {
             effort: None,
             fallbacks: Vec::new(),
             workspace: home.mcp_workspace(&self.name),
-            identity: home.mcp_server(&self.name).join("identity"),
+            identity: home.mcp_identity(&self.name),
             sandbox: SandboxMode::All,
             allow: Vec::new(),
             profile: None,

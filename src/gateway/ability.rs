@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::config::bridges::BridgeSecret;
-use crate::config::{Agent, Config, secret};
+use crate::config::{Agent, Config, McpServer, secret};
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::install::versions;
+use crate::mcp::installed_problem;
 use crate::openclaw::plugin;
 use crate::provider::Catalog;
 use crate::runtime::NATIVE;
@@ -33,7 +34,20 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
             found.insert(LeaseSubject::new(LeaseKind::Bridge, &bridge.name), reason);
         }
     }
+    for server in config.mcp_servers.iter().filter(|server| server.remote.is_none()) {
+        if let Some(reason) = of_server(home, server) {
+            found.insert(LeaseSubject::new(LeaseKind::Server, server.name.as_str()), reason);
+        }
+    }
     found
+}
+
+fn of_server(home: &Home, server: &McpServer) -> Option<String> {
+    let is_missing = |name: &&String| !secret::get(home, name).is_ok_and(|value| value.is_some());
+    if let Some(name) = server.secrets.values().find(is_missing) {
+        return Some(format!("the secret {name} is not in {}", home.secrets().display()));
+    }
+    installed_problem(home, server, false)
 }
 
 /// The results that many agents share.

@@ -93,6 +93,7 @@ impl GatewayAssembly {
             let gateway = Gateway::new(|gateway| {
                 servers.people_asked_by(Arc::new(mcp::RequestedPerson(Arc::downgrade(&triage))));
                 servers.sampled_by(Arc::new(mcp::EngineModel(gateway.clone())));
+                servers.placed_by(Arc::new(mcp::LeasedServers(gateway.clone())));
                 let engine = Engine::new(agent::EngineParts {
                     config: live.clone(),
                     store: store.clone(),

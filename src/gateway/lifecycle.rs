@@ -179,6 +179,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let heart = tokio::spawn(heartbeat::run(gateway.clone()));
     tokio::spawn(shared_config::run(gateway.clone()));
     tokio::spawn(peers::follow_events(gateway.clone()));
+    tokio::spawn(super::mcp::follow_grants(gateway.clone()));
     tokio::spawn(recover_and_run(gateway.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));

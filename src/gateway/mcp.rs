@@ -4,21 +4,23 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::peers;
 use super::state::Gateway;
 use crate::agent::sampling::{SampleAnswer, SampleError, SampleQuestion, SampledCall};
 use crate::config::Live;
 use crate::id::{AgentId, McpServerName};
 use crate::mcp::{
-    AgentModel, DefinitionReview, Person, PersonAnswer, Question, SandboxLauncher, Servers, sandbox_source,
+    AgentModel, DefinitionReview, Hold, Person, PersonAnswer, Question, SandboxLauncher, ServerCall,
+    ServerPlace, Servers, sandbox_source,
 };
 use crate::provider::BoxFuture;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::egress::{ConfiguredEgress, ConnectionRecord, EgressPolicy, EgressRule};
 use crate::sandbox::engine::Engine;
-use crate::store::Store;
+use crate::store::{LeaseKind, LeaseSubject, NoticeKind, Store};
 use crate::swarm::Actor;
 use crate::swarm::triage::{FiledRequest, Request, ToolDefinitions, Triage, question};
-use crate::tool::CallContext;
+use crate::tool::{CallContext, ToolError, ToolOutput};
 
 /// The most open requests that are searched for one about the same definition.
 const MAX_OPEN: u32 = 1_000;
@@ -149,6 +151,42 @@ impl AgentModel for EngineModel {
             let gateway = self.0.upgrade().ok_or(SampleError::Failed)?;
             gateway.engine.sample(asked, question).await
         })
+    }
+}
+
+/// Knows by the leases which gateway runs a server.
+pub(crate) struct LeasedServers(pub(crate) Weak<Gateway>);
+
+impl ServerPlace for LeasedServers {
+    fn is_shared(&self) -> bool {
+        self.0.upgrade().is_some_and(|gateway| gateway.swarm.ownership().is_shared())
+    }
+
+    fn enter(&self, server: &McpServerName) -> Option<Hold> {
+        let gateway = self.0.upgrade()?;
+        let subject = LeaseSubject::new(LeaseKind::Server, server.as_str());
+        Some(Box::new(gateway.swarm.ownership().enter(subject)?))
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        call: ServerCall,
+    ) -> BoxFuture<'a, Option<Result<ToolOutput, ToolError>>> {
+        Box::pin(async move {
+            let gateway = self.0.upgrade()?;
+            peers::call_mcp_server(&gateway, context, &call).await
+        })
+    }
+}
+
+/// Reads the grants again whenever another gateway may have changed some, until this one stops.
+pub(crate) async fn follow_grants(gateway: Arc<Gateway>) {
+    let mut notices = gateway.swarm.store().notices();
+    while gateway.stop.run_until_cancelled(notices.next_of(&[NoticeKind::Server])).await.is_some() {
+        if let Err(error) = gateway.servers.refresh().await {
+            tracing::error!(error = crate::error::chain(&error), "failed to read the grants of MCP servers");
+        }
     }
 }
 

@@ -238,8 +238,8 @@ impl Middleware {
         caller.check_scope(method, path)?;
         // The sender may know less than this gateway does, and the other way round. Nothing is passed on twice. One that stops
         // leaves its agents to others.
-        let has_agent = gateway.swarm.ownership().of_agent(&statement.agent) == Owner::Here;
-        if !has_agent || gateway.stop.is_cancelled() {
+        let is_here = gateway.swarm.ownership().of_subject(&statement.about.subject()) == Owner::Here;
+        if !is_here || gateway.stop.is_cancelled() {
             return Err(turn_error::refusal(TurnRefused::Elsewhere));
         }
         parts.headers.remove(peers::HEADER);
@@ -271,10 +271,13 @@ impl Middleware {
 
     /// Answers a request of another gateway of the group, which has shown its key.
     pub(super) async fn answer_gateway(&self, request: Request<Incoming>) -> Response<Body> {
-        match peers::answer(&self.gateway, &request) {
-            Some(response) => response,
-            None => self.handle_from(RequestSource::Gateway, request).await,
+        if let Some(response) = peers::answer(&self.gateway, &request) {
+            return response;
         }
+        if peers::is_mcp_call(&request) {
+            return Box::pin(peers::answer_mcp_call(&self.gateway, request)).await;
+        }
+        self.handle_from(RequestSource::Gateway, request).await
     }
 
     /// Has a request answered by its route, or by the gateway that has its agent.

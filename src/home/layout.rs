@@ -311,10 +311,23 @@ impl Home {
         self.run().join("engine-trials")
     }
 
-    /// Returns the folder that an MCP server may write, which is `/workspace` in its sandbox.
+    /// Returns the folder that an MCP server may write, which is `/workspace` in its sandbox. Like the workspaces of agents,
+    /// it is one for all gateways of a group.
     #[must_use]
     pub(crate) fn mcp_workspace(&self, server: &McpServerName) -> PathBuf {
-        self.mcp_server(server).join("workspace")
+        self.mcp_files().join(server.as_str()).join("workspace")
+    }
+
+    /// Returns the path by which the user of an MCP server's sandbox is found. It owns the files of [`Self::mcp_workspace`].
+    #[must_use]
+    pub(crate) fn mcp_identity(&self, server: &McpServerName) -> PathBuf {
+        self.mcp_files().join(server.as_str()).join("identity")
+    }
+
+    /// Returns the folder above those of [`Self::mcp_workspace`].
+    #[must_use]
+    pub(crate) fn mcp_files(&self) -> PathBuf {
+        self.files.join("mcp")
     }
 
     /// Returns the folder of an MCP server's package, which is read-only in its sandbox.

@@ -11,6 +11,9 @@ use crate::store::{McpCapability, StoreError};
 pub enum McpError {
     #[error("there is no MCP server {0}")]
     Unknown(McpServerName),
+    /// Another gateway runs it, or will in a moment.
+    #[error("the MCP server {0} is at another gateway")]
+    Elsewhere(McpServerName),
     /// A secret of the configuration is missing.
     #[error("the MCP server {server} needs the secret {secret:?}, which is not there")]
     NoSecret { server: McpServerName, secret: String },
@@ -96,6 +99,7 @@ impl Explain for McpError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Unknown(_) => Some("flock mcp list".to_owned()),
+            Self::Elsewhere(_) => Some("flock status".to_owned()),
             Self::NotGranted { server, wanted } => Some(grant_command(server, *wanted)),
             Self::NotAnswered { server, .. } => Some(format!("flock mcp show {server}")),
             Self::Package { server, .. } => Some(format!("flock mcp update {server} --locked")),

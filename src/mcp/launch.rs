@@ -247,6 +247,6 @@ mod tests {
         assert_eq!(agents.len(), 1);
         assert_eq!(agents[0].id, AgentId::of_mcp_server(&"files".parse().unwrap()));
         assert_eq!(agents[0].egress, ["a.example"]);
-        assert!(agents[0].workspace.starts_with(home.mcp_servers()));
+        assert!(agents[0].workspace.starts_with(home.mcp_files()));
     }
 }

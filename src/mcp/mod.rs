@@ -30,9 +30,12 @@ pub(crate) use elicitation::{PersonAnswer, Question, content as answer_content};
 pub use error::McpError;
 pub(crate) use launch::clear_secrets;
 pub use launch::{Launcher, SandboxLauncher, sandbox_source};
+pub(crate) use package::installed_problem;
 pub use package::tool_folders;
 pub use servers::Servers;
-pub(crate) use servers::{AgentModel, DefinitionReview, GrantError, Grants, Person, ServerState};
+pub(crate) use servers::{
+    AgentModel, DefinitionReview, GrantError, Grants, Hold, Person, ServerCall, ServerPlace, ServerState,
+};
 
 #[cfg(test)]
 mod tests;

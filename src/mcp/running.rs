@@ -17,6 +17,7 @@ use super::lines::{Flow, LineReader, LineTransport};
 use super::oauth;
 use super::package::{self, installed_problem};
 use super::remote::HttpTransport;
+use super::servers::Hold;
 use crate::config::McpServer;
 use crate::error::chain;
 use crate::home::Home;
@@ -43,6 +44,8 @@ pub(super) struct Running {
     /// The folder of the package that it was started with.
     pub package: Option<(u64, i64)>,
     pub connection: Connection,
+    /// Keeps other gateways from running the server, until its sandbox is gone.
+    pub hold: Option<Hold>,
     /// Limits the calls that run at once.
     pub calls: Semaphore,
     /// The calls that run or wait.
@@ -135,6 +138,7 @@ impl Running {
             sign_in,
             package,
             connection,
+            hold: None,
             calls: Semaphore::new(MAX_CALLS),
             active: AtomicUsize::new(0),
             used: Mutex::new(now),

@@ -2,6 +2,7 @@
 //! sandbox: the walls are tested with an engine.
 
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::definition::ListedTool;
-use super::servers::{DefinitionReview, GrantError, Grants, Servers};
+use super::servers::{DefinitionReview, GrantError, Grants, Hold, ServerCall, ServerPlace, Servers};
 use super::{Launcher, McpError};
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Agent, Autonomy, Live, McpServer, Role, starter};
@@ -25,7 +26,9 @@ use crate::sandbox::OutputChunk;
 use crate::store::{McpRevocation, Store};
 use crate::sync::lock;
 use crate::telemetry::{self, Telemetry, TraceContext};
-use crate::tool::{CallContext, CallNews, CallProgress, LogLevel, ProgressSink, Registry, ToolError};
+use crate::tool::{
+    CallContext, CallNews, CallProgress, LogLevel, ProgressSink, Registry, ToolError, ToolOutput,
+};
 
 #[path = "remote_tests.rs"]
 mod remote_tests;
@@ -245,6 +248,67 @@ async fn a_granted_tool_is_offered_and_called_and_no_other() {
     assert!(stage.call("fails", json!({})).await.unwrap_err().contains("no such thing"));
     assert!(stage.call("env", json!({})).await.unwrap_err().contains("not granted"));
     assert!(stage.call("echo", json!("text")).await.unwrap_err().contains("an object"));
+}
+
+/// Two places for a server. While it is elsewhere, another gateway answers.
+#[derive(Default)]
+struct Place {
+    is_elsewhere: AtomicBool,
+    holds: Arc<AtomicUsize>,
+}
+
+/// Counts the guards that live.
+struct Held(Arc<AtomicUsize>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl ServerPlace for Place {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn enter(&self, _server: &McpServerName) -> Option<Hold> {
+        if self.is_elsewhere.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.holds.fetch_add(1, Ordering::SeqCst);
+        Some(Box::new(Held(Arc::clone(&self.holds))))
+    }
+
+    fn call<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        call: ServerCall,
+    ) -> BoxFuture<'a, Option<Result<ToolOutput, ToolError>>> {
+        let is_elsewhere = self.is_elsewhere.load(Ordering::SeqCst);
+        let text = format!("{} of {} for {}: {}", call.tool, call.server, call.agent, call.arguments);
+        Box::pin(async move { is_elsewhere.then(|| Ok(ToolOutput::text(text))) })
+    }
+}
+
+#[tokio::test]
+async fn of_several_gateways_the_one_with_the_server_runs_it_and_makes_the_calls() {
+    let stage = Stage::new(&[]);
+    let place = Arc::new(Place::default());
+    stage.servers.placed_by(place.clone());
+    stage.grant("coder", &["echo"], false).await.unwrap();
+    assert!(stage.call("echo", json!({"text": "hi"})).await.unwrap().contains("hi"));
+    assert_eq!(place.holds.load(Ordering::SeqCst), 1, "it stays here while it runs");
+    stage.servers.stop_all().await;
+    assert_eq!(place.holds.load(Ordering::SeqCst), 0);
+    place.is_elsewhere.store(true, Ordering::SeqCst);
+    let said = stage.call("echo", json!({"text": "hi"})).await.unwrap();
+    assert_eq!(said, r#"echo of fixture for coder: {"text":"hi"}"#);
+    assert!(!stage.servers.state(&name()).is_running);
+    // A call that comes from another gateway is made here or not at all.
+    let arguments = json!({"text": "hi"});
+    let refused = stage.servers.call_here(&context("coder"), &name(), "echo", &arguments).await.unwrap_err();
+    assert!(refused.to_string().contains("at another gateway"), "{refused}");
+    assert!(matches!(stage.list().await, Err(McpError::Elsewhere(_))));
 }
 
 #[tokio::test]

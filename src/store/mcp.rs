@@ -2,6 +2,7 @@
 //! may ask for meanwhile.
 
 use super::audit::{self, AuditEntry};
+use super::notice::NoticeKind;
 use super::session::parsed;
 use super::sql::{self, Connection, Row, Transaction};
 use super::subjects::McpTools;
@@ -257,6 +258,7 @@ impl McpTools<&Store> {
     /// Grants tools to an agent. Their definitions become the ones that a person has seen.
     pub(crate) async fn grant(self, new: NewMcpGrant, entry: AuditEntry) -> Result<(), StoreError> {
         self.write("grant tools of an MCP server", move |transaction| {
+            transaction.tell(NoticeKind::Server, "");
             let NewMcpGrant { server, agent, tools, capabilities, readonly_ok, by, now } = &new;
             for (name, definition, sha256) in tools {
                 transaction
@@ -303,6 +305,7 @@ impl McpTools<&Store> {
         now: i64,
     ) -> Result<usize, StoreError> {
         self.write("take back grants of an MCP server", move |transaction| {
+            transaction.tell(NoticeKind::Server, "");
             let whose = (server.as_str(), agent.as_str());
             let mut ended = 0;
             match &revocation {
@@ -341,6 +344,7 @@ impl McpTools<&Store> {
         now: i64,
     ) -> Result<(), StoreError> {
         self.write("forget an MCP server", move |transaction| {
+            transaction.tell(NoticeKind::Server, "");
             transaction.execute("DELETE FROM mcp_grant WHERE server = ?1", [server.as_str()])?;
             transaction.execute("DELETE FROM mcp_tool WHERE server = ?1", [server.as_str()])?;
             transaction.execute("DELETE FROM mcp_capability WHERE server = ?1", [server.as_str()])?;
@@ -381,6 +385,7 @@ impl McpTools<&Store> {
         now: i64,
     ) -> Result<bool, StoreError> {
         self.write("accept a changed tool of an MCP server", move |transaction| {
+            transaction.tell(NoticeKind::Server, "");
             let accepted = transaction
                 .prepare_cached(
                     "UPDATE mcp_tool SET definition = changed_definition, sha256 = changed_sha256,

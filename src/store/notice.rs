@@ -32,11 +32,21 @@ pub enum NoticeKind {
     Config,
     /// The credentials whose quota is used up.
     Quota,
+    /// The tools of MCP servers, and who may call them.
+    Server,
 }
 
 impl NoticeKind {
-    const ALL: [Self; 7] =
-        [Self::Grant, Self::Freeze, Self::Gateway, Self::Lease, Self::Work, Self::Config, Self::Quota];
+    const ALL: [Self; 8] = [
+        Self::Grant,
+        Self::Freeze,
+        Self::Gateway,
+        Self::Lease,
+        Self::Work,
+        Self::Config,
+        Self::Quota,
+        Self::Server,
+    ];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -47,6 +57,7 @@ impl NoticeKind {
             Self::Work => "work",
             Self::Config => "config",
             Self::Quota => "quota",
+            Self::Server => "server",
         }
     }
 }

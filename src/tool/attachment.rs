@@ -1,8 +1,10 @@
 //! Parts of a result that only a program which speaks MCP can be given: sounds, files and links.
 
+use serde::{Deserialize, Serialize};
+
 /// A part of a result for a program that speaks MCP. It takes the place of a block. Models, transcripts and all other
 /// records have that block, and nothing of the part.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Position of the block.
     pub block: usize,
@@ -12,7 +14,7 @@ pub struct Attachment {
 }
 
 /// The content of an [`Attachment`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AttachedContent {
     /// A sound in base64.
     Sound { media_type: String, data: String },
@@ -23,7 +25,7 @@ pub enum AttachedContent {
 }
 
 /// The content of an embedded resource.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ResourceBody {
     Text(String),
     /// Bytes in base64.
@@ -31,7 +33,7 @@ pub enum ResourceBody {
 }
 
 /// A link to a resource that the result does not contain.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceLink {
     pub uri: String,
     pub name: String,

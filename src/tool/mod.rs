@@ -24,6 +24,7 @@ pub use attachment::{AttachedContent, Attachment, ResourceBody, ResourceLink};
 pub(crate) use definition::ToolDefinition;
 pub use log::{LogLevel, LogMessage};
 pub use progress::{CallNews, CallProgress, ProgressSink};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +45,7 @@ pub struct CallContext {
 }
 
 /// The output of a call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
     /// Text and pictures, for the model and the transcript.
     pub content: Vec<Block>,

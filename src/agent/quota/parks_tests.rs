@@ -21,6 +21,19 @@ fn admit(parks: &mut Parks, name: &str, now: i64) -> Admission {
 }
 
 #[test]
+fn replaced_parks_are_named_and_their_probes_go_on() {
+    let mut parks = Parks::default();
+    refuse(&mut parks, "a", Some(HOUR), None, 0);
+    refuse(&mut parks, "b", Some(HOUR), None, 0);
+    assert_eq!(admit(&mut parks, "a", HOUR), Admission::Probe(1));
+    let kept = parks.find("key:1", &model("b")).unwrap().clone();
+    let over = parks.replace(vec![kept.clone()]);
+    assert_eq!(over.iter().map(|park| park.model.clone()).collect::<Vec<_>>(), [model("a")]);
+    // The answer to the call that is under way tells of the other model, too.
+    assert_eq!(parks.answered(1, HOUR), [kept]);
+}
+
+#[test]
 fn one_probe_at_the_reset_decides_for_all() {
     let mut parks = Parks::default();
     assert_eq!(admit(&mut parks, "a", 0), Admission::Free);

@@ -1,4 +1,4 @@
-//! Passes a request about an agent on to the gateway that has the agent, and the answer back.
+//! Passes a request about an agent or an MCP server on to the gateway that has it, and the answer back.
 //!
 //! A request is passed on once: the gateway that gets it answers, or says that it does not have the agent (any more). It is
 //! sent again only if nothing of it was begun. If that can't be told, the client is told so instead of being asked to repeat it.
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::{self, PeerError};
 use super::routing::clue;
-use super::statement::{HEADER, StatedCaller, Statement};
+use super::statement::{About, HEADER, StatedCaller, Statement};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::whole;
 use crate::gateway::error::ApiError;
@@ -22,7 +22,6 @@ use crate::gateway::idempotency;
 use crate::gateway::limits::ServerLimits;
 use crate::gateway::state::Gateway;
 use crate::gateway::turn_error;
-use crate::id::AgentId;
 use crate::sandbox::egress::strip_hop_headers;
 use crate::store::LivingGateway;
 use crate::swarm::lease::Owner;
@@ -31,9 +30,9 @@ use crate::swarm::lease::Owner;
 pub(in crate::gateway) const ELSEWHERE: &str = "x-flock-elsewhere";
 
 /// Longest time for which a request waits until a gateway has the agent. One that dies is replaced within ten seconds.
-const PATIENCE: Duration = Duration::from_secs(12);
+pub(super) const PATIENCE: Duration = Duration::from_secs(12);
 /// Longest pause until the next try. A change of the owners ends it.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// Headers that are for this gateway, and the credentials, which are its to check.
 const OWN_HEADERS: [HeaderName; 5] =
@@ -69,19 +68,22 @@ pub(in crate::gateway) async fn place(gateway: &Gateway, request: Request<Body>)
     let limits = request.extensions().get::<ServerLimits>().copied().unwrap_or_default();
     let (parts, body) = request.into_parts();
     let body = Bytes::from(whole(body, &limits).await?);
-    let agent = clue.agent(gateway, &parts.uri, &parts.headers, &body).await;
+    let about = clue.about(gateway, &parts.uri, &parts.headers, &body).await;
     // The route refuses what the caller may not see, in its own words.
-    let agent = agent.filter(|agent| caller.covers(agent));
-    let stated = agent.and_then(|agent| Some(Statement { caller: StatedCaller::of(&caller)?, agent }));
-    let named = stated.and_then(|statement| Some((statement.header()?, statement.agent)));
+    let about = about.filter(|about| match about {
+        About::Agent(agent) => caller.covers(agent),
+        About::Server(_) => true,
+    });
+    let stated = about.and_then(|about| Some(Statement { caller: StatedCaller::of(&caller)?, about }));
+    let named = stated.and_then(|statement| Some((statement.header()?, statement.about)));
     let here = |parts, body| Ok(Placed::Here(Request::from_parts(parts, Body::from(body))));
-    let Some((statement, agent)) = named else { return here(parts, body) };
+    let Some((statement, about)) = named else { return here(parts, body) };
     let deadline = Instant::now() + PATIENCE;
     let mut changes = ownership.changes();
     loop {
         changes.mark_unchanged();
         let passing = Passing { parts: &parts, body: &body, statement: &statement };
-        let failed = match ownership.of_agent(&agent) {
+        let failed = match ownership.of_subject(&about.subject()) {
             Owner::Here => return here(parts, body),
             // The files tell it as well.
             Owner::Nobody if parts.method == Method::GET => return here(parts, body),
@@ -90,14 +92,14 @@ pub(in crate::gateway) async fn place(gateway: &Gateway, request: Request<Body>)
                 match connection::send(key, &owner, ownership, passing.request()).await {
                     Ok(answer) if answer.headers().contains_key(ELSEWHERE) => None,
                     Ok(answer) => return Ok(Placed::Elsewhere(answered(answer))),
-                    Err(error @ PeerError::Lost { .. }) => return Err(lost(&parts, &agent, &owner, error)),
+                    Err(error @ PeerError::Lost { .. }) => return Err(lost(&parts, &about, &owner, error)),
                     Err(error) => Some(error),
                 }
             }
         };
         let now = Instant::now();
         if now >= deadline || gateway.stop.is_cancelled() {
-            return Err(absent(&agent, failed));
+            return Err(absent(&about, failed));
         }
         // Either a change or the end of the pause is a reason to look again.
         drop(timeout_at(deadline.min(now + PAUSE), changes.changed()).await);
@@ -137,8 +139,8 @@ fn answered(mut answer: Response<Body>) -> Response<Body> {
 }
 
 /// Returns the error for an agent that no gateway has in time. Nothing was begun.
-fn absent(agent: &AgentId, cause: Option<PeerError>) -> ApiError {
-    let message = format!("no gateway that can be reached has {agent} now");
+fn absent(about: &About, cause: Option<PeerError>) -> ApiError {
+    let message = format!("no gateway that can be reached has {about} now");
     let mut error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, turn_error::ELSEWHERE, message)
         .with_hint("flock status");
     error.retry_after = Some(Duration::from_secs(1));
@@ -149,8 +151,8 @@ fn absent(agent: &AgentId, cause: Option<PeerError>) -> ApiError {
 }
 
 /// Returns the error for a gateway that was lost before it answered.
-fn lost(parts: &Parts, agent: &AgentId, owner: &LivingGateway, cause: PeerError) -> ApiError {
-    let message = format!("the gateway {} that has {agent} was lost before it answered", owner.name);
+fn lost(parts: &Parts, about: &About, owner: &LivingGateway, cause: PeerError) -> ApiError {
+    let message = format!("the gateway {} that has {about} was lost before it answered", owner.name);
     let mut error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "gateway_lost", message);
     error.retry_after = Some(Duration::from_secs(5));
     let error = error.with_cause(cause);
@@ -204,7 +206,7 @@ mod tests {
             let mut parts = Request::new(()).into_parts().0;
             (parts.method, parts.headers) = (method, headers(list));
             let cause = PeerError::Lost { address: "127.0.0.1:1".to_owned() };
-            lost(&parts, &"coder".parse().unwrap(), &owner, cause)
+            lost(&parts, &About::Agent("coder".parse().unwrap()), &owner, cause)
         };
         let read = of(Method::GET, &[]);
         let keyed = of(Method::POST, &[(idempotency::HEADER, "k")]);

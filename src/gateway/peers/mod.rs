@@ -13,6 +13,7 @@
 //! | `forward` | passing it on |
 //! | `follow` | the events of the others |
 //! | `turns` | their turns |
+//! | `mcp_call` | calls of MCP servers that they run |
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ mod follow;
 mod forward;
 mod key;
 mod listener;
+mod mcp_call;
 mod routing;
 mod statement;
 mod turns;
@@ -34,6 +36,7 @@ pub(super) use follow::run as follow_events;
 pub(super) use forward::{ELSEWHERE, Placed, place};
 pub(crate) use key::PeerKey;
 pub(super) use listener::{PeersError, open, serve};
+pub(super) use mcp_call::{answer as answer_mcp_call, call as call_mcp_server, is_call as is_mcp_call};
 pub(crate) use statement::OwnerLogin;
 pub(super) use statement::{HEADER, StatedCaller, Statement};
 pub(super) use turns::{counts, turns};

@@ -1,4 +1,4 @@
-//! Decides which agent a request is about, so that it is answered where the agent is.
+//! Decides which agent or which MCP server a request is about, so that it is answered where that is.
 //!
 //! A request that is not listed is answered where it arrives, from the database and the files that all gateways share.
 
@@ -6,11 +6,12 @@ use axum::http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
+use super::statement::About;
 use crate::gateway::routes::{chat, messages};
 use crate::gateway::state::Gateway;
 use crate::id::{AgentId, SessionKey};
 
-/// The part of a request that tells its agent.
+/// The part of a request that tells its subject.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Clue {
     /// The path names the agent.
@@ -27,6 +28,8 @@ pub(super) enum Clue {
     Query,
     /// The query names an agent, or the request is about none.
     QueriedAgent,
+    /// The path names an MCP server.
+    Server(String),
 }
 
 /// The fields of a body or a query that tell the agent.
@@ -38,7 +41,7 @@ struct Named {
     session_key: Option<String>,
 }
 
-/// Returns what tells the agent of a request. `None` for one that every gateway answers.
+/// Returns what tells the subject of a request. `None` for one that every gateway answers.
 pub(super) fn clue(method: &Method, path: &str) -> Option<Clue> {
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned());
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
@@ -52,6 +55,7 @@ pub(super) fn clue(method: &Method, path: &str) -> Option<Clue> {
         ["api", "agents", id, "checkpoints" | "fork" | "prepare" | "probe" | "rewind"] if is_post => {
             decoded(id).map(Clue::Agent)
         }
+        ["api", "mcp", "servers", name, "test" | "grant"] if is_post => decoded(name).map(Clue::Server),
         ["api", "tasks", id, "cancel"] if is_post => decoded(id).map(Clue::Task),
         ["flock", "a2a", id] | ["flock", "a2a", id, ""] if is_post => decoded(id).map(Clue::Agent),
         _ => None,
@@ -59,14 +63,26 @@ pub(super) fn clue(method: &Method, path: &str) -> Option<Clue> {
 }
 
 impl Clue {
-    /// Returns the agent. `None` if there is none of this name, or the request is malformed; then its route says so.
-    pub(super) async fn agent(
+    /// Returns the subject. `None` if there is none of this name, every gateway may use it, or the request is malformed; then
+    /// its route answers here.
+    pub(super) async fn about(
         self,
         gateway: &Gateway,
         uri: &Uri,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> Option<AgentId> {
+    ) -> Option<About> {
+        match self {
+            Self::Server(name) => {
+                let config = gateway.config();
+                let server = config.mcp_server(&name.parse().ok()?)?;
+                server.remote.is_none().then(|| About::Server(server.name.clone()))
+            }
+            clue => clue.agent(gateway, uri, headers, body).await.map(About::Agent),
+        }
+    }
+
+    async fn agent(self, gateway: &Gateway, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Option<AgentId> {
         let named = || serde_json::from_slice::<Named>(body).ok();
         let message = |named: Named| {
             let (agent, key) = (named.agent.as_deref(), named.session_key.as_deref());
@@ -84,6 +100,7 @@ impl Clue {
             }
             Self::Model => chat::chosen_agent(gateway, headers, &named()?.model?).ok(),
             Self::Message => message(named()?),
+            Self::Server(_) => None,
             Self::QueriedAgent => {
                 let named = axum::extract::Query::<Named>::try_from_uri(uri).ok()?.0.agent?;
                 gateway.agent(&named).ok().map(|agent| agent.id)
@@ -115,10 +132,14 @@ mod tests {
             ),
             (Method::POST, "/api/agents/coder/probe", agent("coder")),
             (Method::POST, "/api/tasks/t-1/cancel", Some(Clue::Task("t-1".to_owned()))),
+            (Method::POST, "/api/mcp/servers/notes/test", Some(Clue::Server("notes".to_owned()))),
+            (Method::POST, "/api/mcp/servers/notes/grant", Some(Clue::Server("notes".to_owned()))),
             (Method::POST, "/flock/a2a/coder", agent("coder")),
             (Method::POST, "/flock/a2a/coder/", agent("coder")),
             // What every gateway answers.
             (Method::GET, "/v1/responses/resp_1", None),
+            (Method::GET, "/api/mcp/servers/notes", None),
+            (Method::POST, "/api/mcp/servers/notes/revoke", None),
             (Method::GET, "/api/sessions", None),
             (Method::GET, "/api/tasks/t-1", None),
             (Method::POST, "/api/sessions", None),

@@ -1,9 +1,10 @@
-//! The statement of a gateway about a request that it passes on: who asked, and about which agent.
+//! The statement of a gateway about a request that it passes on: who asked, and about what.
 //!
 //! It goes over a connection on which both ends know each other's keys, so it needs no signature of its own. It names the
 //! credential and no rights: the receiver looks both up in the database that all gateways share, and checks the request as if
 //! it had come with the credential. The owner's token is another one in each home, so that is all it says of the owner.
 
+use std::fmt;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue};
@@ -15,8 +16,9 @@ use crate::gateway::auth::{self, Caller};
 use crate::gateway::error::ApiError;
 use crate::gateway::sign_in;
 use crate::gateway::state::Gateway;
-use crate::id::AgentId;
+use crate::id::{AgentId, McpServerName};
 use crate::process::login;
+use crate::store::{LeaseKind, LeaseSubject};
 
 /// The header with the statement.
 pub(in crate::gateway) const HEADER: &str = "x-flock-statement";
@@ -26,8 +28,37 @@ pub(in crate::gateway) const HEADER: &str = "x-flock-statement";
 #[serde(rename_all = "camelCase")]
 pub(in crate::gateway) struct Statement {
     pub caller: StatedCaller,
-    /// The agent that the request is about.
-    pub agent: AgentId,
+    /// The subject of the request.
+    #[serde(flatten)]
+    pub about: About,
+}
+
+/// The subject of a request, which one gateway has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::gateway) enum About {
+    Agent(AgentId),
+    /// An MCP server.
+    Server(McpServerName),
+}
+
+impl About {
+    /// Returns the lease that says which gateway has it.
+    pub(in crate::gateway) fn subject(&self) -> LeaseSubject {
+        match self {
+            Self::Agent(agent) => LeaseSubject::agent(agent),
+            Self::Server(server) => LeaseSubject::new(LeaseKind::Server, server.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(agent) => write!(f, "{agent}"),
+            Self::Server(server) => write!(f, "the MCP server {server}"),
+        }
+    }
 }
 
 /// The caller, by the credential.
@@ -121,11 +152,14 @@ mod tests {
             StatedCaller::Token { name: "ann-phone".to_owned(), client: None },
             StatedCaller::Browser { id: "0a1b2c3d".to_owned() },
         ];
+        let subjects = [About::Agent("coder".parse().unwrap()), About::Server("notes".parse().unwrap())];
         for caller in callers {
-            let statement = Statement { caller, agent: "coder".parse().unwrap() };
-            let mut headers = HeaderMap::new();
-            headers.insert(HEADER, statement.header().unwrap());
-            assert_eq!(Statement::read(&headers), Some(statement));
+            for about in subjects.clone() {
+                let statement = Statement { caller: caller.clone(), about };
+                let mut headers = HeaderMap::new();
+                headers.insert(HEADER, statement.header().unwrap());
+                assert_eq!(Statement::read(&headers), Some(statement));
+            }
         }
         assert_eq!(Statement::read(&HeaderMap::new()), None);
         for wrong in ["", "x", "e30", "eyJjYWxsZXIiOnsia2luZCI6Im1vb24ifSwiYWdlbnQiOiJhIn0"] {

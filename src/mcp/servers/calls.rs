@@ -24,8 +24,23 @@ const MAX_ARGUMENTS: usize = 1 << 20;
 const MAX_TURNS: usize = 1_000;
 
 impl Servers {
-    /// Calls a tool for an agent, if it was granted.
+    /// Calls a tool for an agent, if it was granted, at the gateway that runs the server.
     pub(in crate::mcp) async fn call(
+        &self,
+        context: &CallContext,
+        name: &McpServerName,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<ToolOutput, ToolError> {
+        let server = self.server(name).map_err(|error| for_model(&error))?;
+        match self.call_elsewhere(context, (&server, tool), arguments).await {
+            Some(answered) => answered,
+            None => self.call_here(context, name, tool, arguments).await,
+        }
+    }
+
+    /// Calls a tool for an agent, if it was granted. The server runs here, and is started if it does not run.
+    pub(crate) async fn call_here(
         &self,
         context: &CallContext,
         name: &McpServerName,

@@ -77,10 +77,14 @@ impl Servers {
             let seconds = left.as_secs() + 1;
             return Err(McpError::Waits { server: name.clone(), seconds, reason });
         }
+        let hold = self.enter(&server)?;
         let asks = Asks::new(self.this.clone(), name.clone(), self.offers(name, None));
         let started = Box::pin(Running::start(self.live.home(), &server, &self.launcher, &asks)).await;
         let started = match started {
-            Ok(running) => Arc::new(running),
+            Ok(mut running) => {
+                running.hold = hold;
+                Arc::new(running)
+            }
             Err(error) => {
                 match &error {
                     // It is asked again at once when a person has signed in.

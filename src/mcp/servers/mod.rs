@@ -5,6 +5,7 @@ mod calls;
 mod definitions;
 mod grants;
 mod lifecycle;
+mod place;
 mod requests;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub(crate) use self::grants::{GrantError, Grants};
 use self::lifecycle::Slot;
+pub(crate) use self::place::{Hold, ServerCall, ServerPlace};
 use super::asks::Offers;
 use super::definition;
 use super::elicitation::{PersonAnswer, Question};
@@ -76,6 +78,7 @@ pub struct Servers {
     review: OnceLock<Arc<dyn DefinitionReview>>,
     model: OnceLock<Arc<dyn AgentModel>>,
     person: OnceLock<Arc<dyn Person>>,
+    place: OnceLock<Arc<dyn ServerPlace>>,
     this: Weak<Self>,
 }
 
@@ -119,6 +122,7 @@ impl Servers {
             review: OnceLock::new(),
             model: OnceLock::new(),
             person: OnceLock::new(),
+            place: OnceLock::new(),
             this: this.clone(),
         })
     }

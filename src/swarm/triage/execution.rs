@@ -197,7 +197,7 @@ fn writable_folders(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
     let mut folders = vec![
         home.workspaces(),
         // The folders of MCP servers, which are no more trusted than agents.
-        home.mcp_servers(),
+        home.mcp_files(),
         home.vaults(),
         home.skills(),
         // Transcripts, and state of the programs that run agents' turns.

@@ -3,6 +3,7 @@
 
 mod http;
 mod quota;
+mod servers;
 
 use std::path::Path;
 
@@ -26,11 +27,13 @@ struct Pair {
     first: TempHome,
 }
 
-/// Makes a home with the password of the first one's database.
+/// Makes a home with the password of the first one's database, and with images if the first one has some.
 fn second_of(first: &TempHome) -> TempHome {
-    let second = TempHome::new();
+    let has_images = first.has_docker();
+    let second = if has_images { TempHome::new().with_docker() } else { TempHome::new() };
     let port = free_port().to_string();
-    second.flock(["init", "--yes", "--no-images", "--model", "script/demo", "--port", &port]).ok();
+    let more: &[&str] = if has_images { &[] } else { &["--no-images"] };
+    second.flock([&["init", "--yes", "--model", "script/demo", "--port", &port], more].concat()).ok();
     std::fs::copy(first.file("secrets/postgres"), second.file("secrets/postgres")).unwrap();
     second
 }
