@@ -264,7 +264,9 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
             new.is_final,
             &new.charged,
         ))?;
-    transaction.tell(NoticeKind::Work, "");
+    if new.wake != WakeUrgency::Nobody {
+        transaction.tell(NoticeKind::Work, "");
+    }
     outbox::queue(transaction, new, &id, seq)?;
     if let Some(origin) = &new.origin {
         outbox::record(transaction, origin, seq, new.now)?;
