@@ -1,5 +1,7 @@
 //! `flock engine`: container engines besides the machine's own.
 
+mod cluster;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,8 +18,11 @@ use crate::id::EngineName;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engine_check;
 use crate::sandbox::engine_route::{CertificateFile, check_files};
+use crate::sandbox::kubernetes::access::ClusterAccess;
+use crate::sandbox::kubernetes::client::ClusterClient;
 use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, Table, TextStyle};
+use cluster::{AccessArgs, ClusterArgs};
 
 /// Use more container engines than the machine's own
 ///
@@ -28,6 +33,8 @@ use crate::ui::{StyledLine, Table, TextStyle};
 Examples:
   flock engine add second unix:///run/second/docker.sock --labels gpu --memory 16g
   flock engine add gpu ssh://ann@gpu.example.org --labels gpu
+  flock engine image registry.example.org/flock-sandbox:1
+  flock engine add far k8s://work/flock --image registry.example.org/flock-sandbox:1
   flock engine list
   flock engine drain second
   flock engine remove second")]
@@ -61,14 +68,24 @@ enum Verb {
         #[arg(long)]
         stop: bool,
     },
-    /// Replace the certificates of an engine with TLS
+    /// Replace the certificates of an engine with TLS, or the access to a cluster
     ///
-    /// The files are checked and copied to the home's secrets. Each later connection uses the new ones.
+    /// They are checked and copied to the home's secrets. Each later connection uses the new ones.
     Renew {
         /// Name of the engine
         name: EngineName,
         #[command(flatten)]
         certificates: Certificates,
+        #[command(flatten)]
+        access: AccessArgs,
+    },
+    /// Make the image of the sandboxes in a Kubernetes cluster
+    ///
+    /// It is made in the machine's own engine. Push it to a registry from which the cluster can pull it, and make it anew after
+    /// each update of flock.
+    Image {
+        /// Reference of the image, as in registry.example.org/flock-sandbox:1
+        reference: String,
     },
     /// Remove an engine with all that this home has in it
     #[command(visible_alias = "rm")]
@@ -150,11 +167,14 @@ const MAX_CERTIFICATE: u64 = 64 << 10;
 struct AddArgs {
     /// Name for the engine
     name: EngineName,
-    /// Address of the engine: unix:///PATH, ssh://USER@HOST:PORT/SOCKET or tcp://HOST:PORT, which is TLS
+    /// Address of the engine: unix:///PATH, ssh://USER@HOST:PORT/SOCKET, tcp://HOST:PORT, which is TLS, or
+    /// k8s://CONTEXT/NAMESPACE
     #[arg(value_name = "ADDRESS")]
     address: String,
     #[command(flatten)]
     certificates: Certificates,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// OCI runtime of agents that name none [default: the engine's]
     #[arg(long, value_name = "NAME")]
     runtime: Option<String>,
@@ -180,7 +200,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Verb::List => list(context),
         Verb::Show { name, check } => show(name, *check, context),
         Verb::Drain { name, stop } => drain(name, *stop, context),
-        Verb::Renew { name, certificates } => renew(name, certificates, context),
+        Verb::Renew { name, certificates, access } => renew(name, certificates, access, context),
+        Verb::Image { reference } => image(reference, context),
         Verb::Remove { name, force } => remove(name, *force, context),
     }
 }
@@ -208,6 +229,9 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
         runtime: args.runtime.clone(),
         labels: args.labels.clone(),
         memory,
+        image: args.cluster.image(),
+        storage: args.cluster.storage()?,
+        storage_class: args.cluster.storage_class(),
         by: Some(person::name()),
     };
     let config = config::read(&home)?;
@@ -215,6 +239,15 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
     if is_new {
         match &address {
             EngineAddress::Tls(_) => args.certificates.keep(&home, &args.name)?,
+            EngineAddress::Cluster(address) if wanted.image.is_some() => {
+                args.cluster.access().keep(&home, &args.name, address)?;
+            }
+            EngineAddress::Cluster(_) => return Err(usage("a cluster needs --image".to_owned())),
+            _ if args.cluster.is_given() => {
+                let text =
+                    "--image, --storage, --storage-class and --kubeconfig are for k8s:// addresses only";
+                return Err(usage(text.to_owned()));
+            }
             _ if args.certificates.given().iter().any(|(_, path)| path.is_some()) => {
                 return Err(usage("--ca, --cert and --key are for tcp:// addresses only".to_owned()));
             }
@@ -227,6 +260,7 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
         for file in CertificateFile::ALL {
             secret::remove(&home, &file.secret(&args.name))?;
         }
+        secret::remove(&home, &ClusterAccess::secret(&args.name))?;
     }
     added
 }
@@ -239,8 +273,9 @@ fn add_checked(
     config: &Config,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    // Images take minutes, with progress, so this process makes them before the engine is checked with them.
-    if is_new {
+    // Images take minutes, with progress, so this process makes them before the engine is checked with them. A cluster pulls
+    // its own.
+    if is_new && wanted.image.is_none() {
         let engine = Engine::named(home, args.name.clone(), args.address.clone());
         context.block_on(async {
             engine.first_ping().await.map_err(|error| {
@@ -343,11 +378,35 @@ fn drain(name: &EngineName, stop: bool, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-fn renew(name: &EngineName, certificates: &Certificates, context: &Context) -> Result<Exit, Failure> {
+fn image(reference: &str, context: &Context) -> Result<Exit, Failure> {
+    cluster::make_image(reference, context)?;
+    let answer = json!({"image": reference});
+    context.printer.result(&answer, format!("made {reference}; to push it: docker push {reference}"));
+    Ok(Exit::Done)
+}
+
+fn renew(
+    name: &EngineName,
+    certificates: &Certificates,
+    access: &AccessArgs,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let config = config::read(&home)?;
     let found = config.engines.iter().find(|engine| engine.name == *name);
     let address = found.and_then(|engine| engine.address.clone()).unwrap_or_default();
+    if let Ok(EngineAddress::Cluster(address)) = address.parse() {
+        access.keep(&home, name, &address)?;
+        let client = ClusterClient::new(home, name.clone(), address);
+        context.block_on(async { client.ping().await.map_err(Failure::from) })?;
+        let answer = json!({"renewed": name});
+        context.printer.result(&answer, format!("the cluster {name} answers with the new access"));
+        return Ok(Exit::Done);
+    }
+    if access.is_given() {
+        let text = format!("there is no cluster {name}");
+        return Err(Failure::new(Kind::Usage, text).hint("flock engine list"));
+    }
     if !matches!(address.parse(), Ok(EngineAddress::Tls(_))) {
         let text = format!("there is no engine {name} with TLS");
         return Err(Failure::new(Kind::Usage, text).hint("flock engine list"));

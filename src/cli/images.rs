@@ -23,7 +23,7 @@ pub(crate) async fn make(
     context: &Context,
 ) -> Result<(), Failure> {
     make_in(engine, home, config, context).await?;
-    for other in config.engines.iter().filter(|other| !other.name.is_local()) {
+    for other in config.engines.iter().filter(|other| !other.name.is_local() && other.cluster.is_none()) {
         let engine = Engine::named(home, other.name.clone(), other.address.clone().unwrap_or_default());
         let made = match engine.first_ping().await {
             Ok(()) => make_in(&engine, home, config, context).await,

@@ -23,7 +23,7 @@ use crate::id::{AgentId, SessionKey};
 use crate::nix_store::{PackageStores, ProfileDifference};
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
-use crate::sandbox::docker::{ConfigSource, DockerSandbox};
+use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::engines::Engines;
 use crate::sandbox::workspace_files::Workspaces;
 use crate::store::Store;
@@ -115,8 +115,7 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     let engines = swarm.engines().clone();
     let current = Arc::clone(&live);
     let source: ConfigSource = Arc::new(move || current.current());
-    let sandbox = DockerSandbox::new(home.clone(), source, engines.local().clone());
-    let sandbox: Arc<dyn Sandbox> = Arc::new(sandbox.with_engines(engines.clone()));
+    let sandbox: Arc<dyn Sandbox> = Arc::new(team::placed(home, source, engines.clone()));
     let checkpoints = Arc::new(Checkpoints::new(live, Arc::clone(&store)));
     checkpoints.reach_workspaces(Workspaces::new(&sandbox));
     checkpoints.serve(Arc::new(Alone { home: home.clone(), store: Arc::clone(&store), engines, sandbox }));

@@ -11,6 +11,7 @@ use crate::error::Kind;
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::nix_store::{Attribute, Flake, InstalledPackage, PackageStore, Pin, pin};
+use crate::sandbox::engines::AgentPlace;
 use crate::store::{self, Store};
 use crate::swarm::triage::decide;
 use crate::ui::Table;
@@ -252,8 +253,12 @@ async fn list(
     let mut all: Vec<(&AgentId, Vec<InstalledPackage>)> = Vec::new();
     let stores = team::stores(home, config);
     for agent in agents {
-        let found = stores.engines().of_id(agent).await?;
-        all.push((agent, stores.on(&found).installed(agent).await?));
+        let installed = match stores.engines().place_of_id(agent).await? {
+            AgentPlace::Engine(found) => stores.on(&found).installed(agent).await?,
+            // It has none.
+            AgentPlace::Cluster(_) => Vec::new(),
+        };
+        all.push((agent, installed));
     }
     let agents: Vec<Value> =
         all.iter().map(|(id, installed)| json!({"id": id, "packages": packages(installed)})).collect();

@@ -14,6 +14,7 @@ use crate::home::{Home, HomeError};
 use crate::openclaw::sandboxes;
 use crate::process::{ProcessId, table};
 use crate::sandbox::engine::Engine;
+use crate::sandbox::kubernetes::relocation;
 use crate::sandbox::{SandboxError, containers};
 use crate::supervise::halt::{self, HaltNotice, HaltResult};
 use crate::supervise::health::{self, HomeIdentity};
@@ -169,6 +170,13 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
             Ok(()) => ended.extend(stop_in(&engine, home, left, context).await),
             Err(error) => warn(&error, context),
         }
+    }
+    for placed in team::clusters(home) {
+        let removed = match placed.client.ping().await {
+            Ok(_) => relocation::remove_pods(&placed, home).await,
+            Err(error) => Err(error),
+        };
+        ended.extend(removed.map_err(|error| warn(&error, context)).unwrap_or_default());
     }
     ended
 }

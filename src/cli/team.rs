@@ -20,7 +20,9 @@ use crate::runtime::program::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
-use crate::sandbox::engines::{Engines, PlacementRecords};
+use crate::sandbox::engines::{Engines, PlacedCluster, PlacementRecords};
+use crate::sandbox::kubernetes::KubernetesSandbox;
+use crate::sandbox::placed_sandbox::PlacedSandbox;
 use crate::store::{self, AgentState, Freeze, FreezeState, Store as Database};
 use crate::supervise::control::ControlConnection;
 use crate::supervise::env_marker::EnvMarker;
@@ -198,11 +200,11 @@ pub(crate) async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failur
 ///
 /// Returns an error if the engine does not answer, or if the sandbox is not as confined as it must be.
 pub(crate) async fn make(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
-    let fittings = mount_resolver(home);
-    DockerSandbox::new(home.clone(), fixed_config(config), Arc::new(Engine::from_env()))
-        .with_program_mounts(fittings)
-        .ensure(id)
-        .await?;
+    let source = fixed_config(config);
+    let docker = DockerSandbox::new(home.clone(), Arc::clone(&source), Arc::new(Engine::from_env()))
+        .with_program_mounts(mount_resolver(home));
+    let clusters = KubernetesSandbox::new(home.clone(), Arc::clone(&source), Arc::clone(docker.engines()));
+    PlacedSandbox::new(Arc::new(docker), Arc::new(clusters), source).ensure(id).await?;
     Ok(())
 }
 
@@ -212,11 +214,17 @@ pub(crate) async fn make(home: &Home, config: &Config, id: &AgentId) -> Result<(
 ///
 /// Returns an error if the engine does not answer or refuses.
 pub(crate) async fn remove_sandbox(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
-    let engines = Arc::new(engines(home, config));
-    let local = engines.local().clone();
-    let sandbox = DockerSandbox::new(home.clone(), fixed_config(config), local).with_engines(engines);
-    sandbox.remove(id).await?;
+    placed(home, fixed_config(config), Arc::new(engines(home, config))).remove(id).await?;
     Ok(())
+}
+
+/// Returns the sandboxes of a home for this process, wherever they are.
+pub(crate) fn placed(home: &Home, config: ConfigSource, engines: Arc<Engines>) -> PlacedSandbox {
+    let local = engines.local().clone();
+    let docker =
+        DockerSandbox::new(home.clone(), Arc::clone(&config), local).with_engines(Arc::clone(&engines));
+    let clusters = KubernetesSandbox::new(home.clone(), Arc::clone(&config), engines);
+    PlacedSandbox::new(Arc::new(docker), Arc::new(clusters), config)
 }
 
 /// Returns the engine after it has answered once.
@@ -230,11 +238,18 @@ pub(crate) async fn engine() -> Result<Arc<Engine>, Failure> {
     Ok(Arc::new(engine))
 }
 
-/// Returns the engines of the configuration besides the machine's own; none if the configuration can't be read.
+/// Returns the Docker engines of the configuration besides the machine's own; none if the configuration can't be read.
 pub(crate) fn other_engines(home: &Home) -> Vec<Engine> {
     let engines = crate::config::read(home).map(|config| config.engines).unwrap_or_default().into_iter();
-    let others = engines.filter(|engine| !engine.name.is_local());
+    // A cluster has no containers of its own.
+    let others = engines.filter(|engine| !engine.name.is_local() && engine.cluster.is_none());
     others.map(|engine| Engine::named(home, engine.name, engine.address.unwrap_or_default())).collect()
+}
+
+/// Returns the clusters of the configuration; none if it can't be read.
+pub(crate) fn clusters(home: &Home) -> Vec<PlacedCluster> {
+    let engines = crate::config::read(home).map(|config| config.engines).unwrap_or_default();
+    engines.iter().filter_map(|engine| PlacedCluster::of(home, engine)).collect()
 }
 
 /// Returns the engines of a home, with the placements of agents as they are now.

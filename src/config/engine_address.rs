@@ -1,7 +1,10 @@
-//! Addresses of container engines: a socket of this machine, one that is reached by `ssh`, or a port with TLS.
+//! Addresses of container engines: a socket of this machine, one that is reached by `ssh`, a port with TLS, or a Kubernetes
+//! cluster.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use super::cluster::ClusterAddress;
 
 /// The socket of an engine behind `ssh` if the address names none.
 const ENGINE_SOCKET: &str = "/var/run/docker.sock";
@@ -17,6 +20,8 @@ pub enum EngineAddress {
     Ssh(SshAddress),
     /// A port of another machine, as in `tcp://gpu:2376`. It is always used with TLS.
     Tls(TlsAddress),
+    /// A namespace of a Kubernetes cluster, as in `k8s://work/flock`.
+    Cluster(ClusterAddress),
 }
 
 impl EngineAddress {
@@ -32,12 +37,12 @@ impl FromStr for EngineAddress {
 
     /// Reads an address. The error continues a sentence that begins with the address.
     fn from_str(text: &str) -> Result<Self, String> {
-        const FORMS: &str =
-            "as in unix:///run/second/docker.sock, ssh://ann@gpu or tcp://gpu.example.org:2376";
+        const FORMS: &str = "as in unix:///run/second/docker.sock, ssh://ann@gpu, tcp://gpu.example.org:2376 or k8s://work/flock";
         match text.split_once("://") {
             Some(("unix", path)) if is_plain(path) => Ok(Self::Socket(path.into())),
             Some(("ssh", _)) => text.parse().map(Self::Ssh).map_err(str::to_owned),
             Some(("tcp", _)) => text.parse().map(Self::Tls).map_err(str::to_owned),
+            Some(("k8s", _)) => text.parse().map(Self::Cluster).map_err(str::to_owned),
             Some(("http" | "https", _)) => Err(format!(
                 "is not supported: write tcp:// for an engine with TLS; flock uses none without. The address must be one {FORMS}"
             )),
@@ -231,6 +236,7 @@ mod tests {
             "ssh://[gpu]/d.sock",
             "ssh://[::1/d.sock",
             "ssh://[::1]x/d.sock",
+            "k8s://work",
         ] {
             assert!(text.parse::<EngineAddress>().is_err(), "{text}");
         }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ConfigError;
+use super::cluster::{self, ClusterAddress, ClusterSettings};
 use super::docker::{self, DockerSettings};
 use super::engine_address::EngineAddress;
 use super::model::{Agent, Autonomy, Network, Role, SandboxMode, SkillsMode};
@@ -28,13 +29,23 @@ pub struct EngineSettings {
     pub memory: Option<u64>,
     /// Set while its agents move to other engines and no agent is placed on it.
     pub is_draining: bool,
+    /// The settings of a Kubernetes cluster. `None` for every other engine.
+    pub cluster: Option<ClusterSettings>,
 }
 
 impl EngineSettings {
     /// Returns an engine without labels and limits. The machine's own has no address.
     #[must_use]
     pub fn new(name: EngineName, address: Option<String>) -> Self {
-        Self { name, address, runtime: None, labels: Vec::new(), memory: None, is_draining: false }
+        Self {
+            name,
+            address,
+            runtime: None,
+            labels: Vec::new(),
+            memory: None,
+            is_draining: false,
+            cluster: None,
+        }
     }
 
     /// Returns `true` if the engine is on another machine.
@@ -42,6 +53,13 @@ impl EngineSettings {
     pub fn is_remote(&self) -> bool {
         let address = self.address.as_ref().and_then(|text| text.parse::<EngineAddress>().ok());
         address.is_some_and(|address| address.is_remote())
+    }
+
+    /// Returns the address and the settings of a Kubernetes cluster, or `None` for every other engine.
+    #[must_use]
+    pub fn as_cluster(&self) -> Option<(ClusterAddress, &ClusterSettings)> {
+        let address = self.address.as_ref()?.parse().ok()?;
+        Some((address, self.cluster.as_ref()?))
     }
 
     /// Returns the sandbox in which the engine is tried, as that of an agent that has nothing else.
@@ -104,11 +122,18 @@ impl EngineSettings {
         if self.is_draining {
             set("drain", json!(true));
         }
+        if let Some(cluster) = &self.cluster {
+            set("image", json!(cluster.image));
+            set("storage", json!(cluster.storage));
+            if let Some(class) = &cluster.storage_class {
+                set("storageClass", json!(class));
+            }
+        }
         entry
     }
 }
 
-/// Reads `{<name>: {address, runtime, labels, memory, drain}}`.
+/// Reads `{<name>: {address, runtime, labels, memory, drain, image, storage, storageClass}}`.
 pub(super) fn engines(view: &View<'_>) -> Result<Vec<EngineSettings>, Problem> {
     let mut engines = Vec::new();
     for (name, entry) in view.entries()? {
@@ -119,7 +144,7 @@ pub(super) fn engines(view: &View<'_>) -> Result<Vec<EngineSettings>, Problem> {
 }
 
 fn engine(name: &str, view: &View<'_>) -> Result<EngineSettings, Problem> {
-    view.only(&["address", "runtime", "labels", "memory", "drain"])?;
+    view.only(&["address", "runtime", "labels", "memory", "drain", "image", "storage", "storageClass"])?;
     let name: EngineName = name.parse().map_err(|error| view.problem(&format!("is not usable: {error}")))?;
     let address = view.get("address")?;
     let found = address.text()?;
@@ -132,14 +157,41 @@ fn engine(name: &str, view: &View<'_>) -> Result<EngineSettings, Problem> {
         Some(text) => check_address(text).map_err(|message| address.problem(&message))?,
         None => {}
     }
+    let cluster = cluster_settings(view, found.as_deref())?;
     Ok(EngineSettings {
         name,
         address: found,
+        cluster,
         runtime: docker::runtime(&view.get("runtime")?)?,
         labels: labels(&view.get("labels")?)?,
         memory: docker::memory(&view.get("memory")?)?,
         is_draining: view.get("drain")?.flag()?.unwrap_or_default(),
     })
+}
+
+/// Reads the settings that only a cluster has.
+fn cluster_settings(view: &View<'_>, address: Option<&str>) -> Result<Option<ClusterSettings>, Problem> {
+    let (image, storage, class) = (view.get("image")?, view.get("storage")?, view.get("storageClass")?);
+    if !address.is_some_and(|address| address.parse::<ClusterAddress>().is_ok()) {
+        let size = docker::memory(&storage)?.is_some();
+        let set = [(&image, image.text()?.is_some()), (&storage, size), (&class, class.text()?.is_some())];
+        return match set.iter().find(|(_, is_set)| *is_set) {
+            Some((setting, _)) => {
+                Err(setting.problem("is for a cluster only, whose address begins with k8s://"))
+            }
+            None => Ok(None),
+        };
+    }
+    let settings = ClusterSettings {
+        image: image.text()?.ok_or_else(|| image.problem("is missing"))?,
+        storage: docker::memory(&storage)?.unwrap_or(cluster::DEFAULT_STORAGE),
+        storage_class: class.text()?,
+    };
+    settings.check().map_err(|(key, why)| match key {
+        "image" => image.problem(why),
+        _ => class.problem(why),
+    })?;
+    Ok(Some(settings))
 }
 
 /// Checks the address of an engine. The error continues a sentence that begins with the address.
@@ -244,10 +296,20 @@ mod tests {
         };
         let local =
             EngineSettings { labels: vec!["here".into()], ..EngineSettings::new(EngineName::local(), None) };
+        let far = EngineSettings {
+            cluster: Some(ClusterSettings {
+                image: "registry.example.org/flock:1".into(),
+                storage: 20 << 30,
+                storage_class: Some("fast".into()),
+            }),
+            ..EngineSettings::new("far".parse().unwrap(), Some("k8s://work/flock".into()))
+        };
+        assert!(far.as_cluster().is_some() && second.as_cluster().is_none() && far.is_remote());
         let mut document = json!({});
+        put(&mut document, &far);
         put(&mut document, &second);
         put(&mut document, &local);
-        assert_eq!(read(block(&mut document)).unwrap(), [local, second]);
+        assert_eq!(read(block(&mut document)).unwrap(), [far, local, second]);
         put(&mut document, &EngineSettings::new(EngineName::local(), None));
         assert!(block(&mut document).get("local").is_none(), "it has no settings any more");
     }
@@ -266,6 +328,13 @@ mod tests {
             (json!({"b": {"address": "http://10.0.0.1:2375"}}), "engines.b.address", "write tcp://"),
             (json!({"b": {"address": "ssh://-l@gpu"}}), "engines.b.address", "has no usable user name"),
             (json!({"local": {"address": "unix:///run/d.sock"}}), "engines.local.address", "has no effect"),
+            (json!({"b": {"address": "k8s://work/f"}}), "engines.b.image", "is missing"),
+            (
+                json!({"b": {"address": "k8s://work/f", "image": "a b"}}),
+                "engines.b.image",
+                "the reference of an image",
+            ),
+            (json!({"b": {"address": "ssh://gpu", "image": "a"}}), "engines.b.image", "for a cluster only"),
             (json!({"B": {"address": "unix:///run/d.sock"}}), "engines.B", "is not usable"),
             (json!({"local": {"labels": ["a b"]}}), "engines.local.labels", "labels, each of 1 to 40"),
             (json!({"local": {"memory": "1k"}}), "engines.local.memory", "must be a size"),

@@ -27,8 +27,10 @@ use crate::provider::{BoxFuture, Catalog};
 use crate::runtime::program as programs;
 use crate::runtime::{Runtime, Runtimes, openclaw};
 use crate::sandbox::Sandbox;
-use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::egress::SandboxApi;
+use crate::sandbox::kubernetes::KubernetesSandbox;
+use crate::sandbox::placed_sandbox::PlacedSandbox;
 use crate::sandbox::workspace_files::Workspaces;
 use crate::store::{Store, StoreError};
 use crate::swarm::oversight::TeamOversight;
@@ -41,7 +43,7 @@ pub(crate) struct GatewayAssembly {
     pub gateway: Arc<Gateway>,
     pub middleware: Arc<Middleware>,
     pub team: Arc<Team>,
-    pub sandboxes: Arc<DockerSandbox>,
+    pub sandboxes: Arc<PlacedSandbox>,
     /// Serves the projects' repositories to the sandboxes.
     pub git: Arc<GitService>,
     pub(super) grants: Arc<TeamGrants>,
@@ -79,12 +81,13 @@ impl GatewayAssembly {
         let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {
             let newest = live.clone();
             let git = Arc::new(GitService::new(live.home().clone(), Arc::new(move || newest.current())));
-            let sandboxes = Arc::new(sandboxes(&live, &swarm, &grants).with_sandbox_api(assembly.clone()));
+            let docker = docker(&live, &swarm, &grants).with_sandbox_api(assembly.clone());
+            let sandboxes = Arc::new(placed(&live, &swarm, &grants, docker));
             let reached: Arc<dyn Sandbox> = sandboxes.clone();
             let workspaces = Workspaces::new(&reached);
             swarm.reach_workspaces(workspaces.clone());
             let servers = mcp::recorded_servers(&live, &store, grants.clone());
-            let triage = tools::triage(&live, &swarm, &sandboxes, &servers);
+            let triage = tools::triage(&live, &swarm, &reached, &servers);
             let projects = Arc::new(Projects::new(swarm.clone()));
             let catalog = Catalog::new(live.home().clone());
             let approval = Arc::new(TriageApproval(triage.clone()));
@@ -97,14 +100,7 @@ impl GatewayAssembly {
                 let engine = Engine::new(agent::EngineParts {
                     config: live.clone(),
                     store: store.clone(),
-                    registry: tools::registry(
-                        &live,
-                        &triage,
-                        &sandboxes,
-                        &projects,
-                        &servers,
-                        gateway.clone(),
-                    ),
+                    registry: tools::registry(&live, &triage, &reached, &projects, &servers, gateway.clone()),
                     catalog,
                     limits: agent::TurnLimits::default(),
                     oversight,
@@ -156,7 +152,7 @@ impl SandboxApi for GatewayAssembly {
 fn runtimes(
     live: &Arc<Live>,
     store: Arc<Store>,
-    sandboxes: &Arc<DockerSandbox>,
+    sandboxes: &Arc<PlacedSandbox>,
     relay: &Arc<Relay>,
 ) -> Runtimes {
     let (openclaws, newest) = (live.clone(), live.clone());
@@ -181,8 +177,18 @@ fn runtimes(
     Runtimes::new(all).with_described(Arc::new(described))
 }
 
+/// Returns the backends for the agents' sandboxes in Docker engines and in clusters.
+fn placed(live: &Arc<Live>, swarm: &Swarm, grants: &Arc<TeamGrants>, docker: DockerSandbox) -> PlacedSandbox {
+    let newest = live.clone();
+    let source: ConfigSource = Arc::new(move || newest.current());
+    let clusters = KubernetesSandbox::new(live.home().clone(), Arc::clone(&source), swarm.engines().clone())
+        .with_mounts(grants.mounts())
+        .with_egress(grants.clone());
+    PlacedSandbox::new(Arc::new(docker), Arc::new(clusters), source)
+}
+
 /// Returns the backend for the agents' containers. It connects to the engine when the first container is needed.
-fn sandboxes(live: &Arc<Live>, swarm: &Swarm, grants: &Arc<TeamGrants>) -> DockerSandbox {
+fn docker(live: &Arc<Live>, swarm: &Swarm, grants: &Arc<TeamGrants>) -> DockerSandbox {
     let (home, newest) = (live.home(), live.clone());
     let local = swarm.engines().local().clone();
     DockerSandbox::new(home.clone(), Arc::new(move || newest.current()), local)

@@ -19,7 +19,9 @@ use crate::id::{AgentId, EngineName};
 use crate::nix_store::PackageStores;
 use crate::sandbox::engine_check::{self, EngineCheck};
 use crate::sandbox::engine_route::CertificateFile;
-use crate::sandbox::engines::{PlacedEngine, PlannedMove, is_placed};
+use crate::sandbox::engines::{AgentPlace, AskedEngine, PlacedCluster, PlacedEngine, PlannedMove, is_placed};
+use crate::sandbox::kubernetes::access::ClusterAccess;
+use crate::sandbox::kubernetes::{cluster_check, relocation};
 use crate::sandbox::{Relocation, Sandbox, SandboxError, containers, image, spec, volumes, workspace_volume};
 use crate::store::{AuditEntry, Level};
 use crate::swarm::{Actor, Swarm};
@@ -71,7 +73,7 @@ pub(crate) async fn all(swarm: &Swarm) -> Result<Vec<EngineView>, SandboxError> 
     let moves: HashMap<AgentId, PlannedMove> =
         moves?.into_iter().map(|planned| (planned.agent.clone(), planned)).collect();
     let waits = engines.waits();
-    let view = |(found, answer): (PlacedEngine, Result<(), SandboxError>)| {
+    let view = |found: AskedEngine| {
         let known = config.engines.iter().find(|engine| engine.name == found.name).cloned();
         let known = known.unwrap_or_else(|| EngineSettings::new(found.name.clone(), None));
         let is_there = |agent: &&Agent| {
@@ -87,9 +89,9 @@ pub(crate) async fn all(swarm: &Swarm) -> Result<Vec<EngineView>, SandboxError> 
                 waits: stuck.or_else(|| waits.get(&agent.id).filter(|_| planned.is_some()).cloned()),
             }
         });
-        let problem = answer.err();
+        let problem = found.problem;
         EngineView {
-            address: found.engine.endpoint().to_owned(),
+            address: found.address,
             runtime: known.runtime,
             labels: known.labels,
             memory: known.memory,
@@ -133,18 +135,24 @@ pub(crate) async fn for_status(swarm: &Swarm) -> Option<Vec<EngineView>> {
 /// # Errors
 ///
 /// Returns an error with status 404 if there is none of this name.
-pub(crate) fn find(swarm: &Swarm, name: &EngineName) -> Result<(PlacedEngine, EngineSettings), ApiError> {
+pub(crate) fn find(swarm: &Swarm, name: &EngineName) -> Result<(AgentPlace, EngineSettings), ApiError> {
     let config = swarm.config();
     let known = config.engines.iter().find(|engine| engine.name == *name).cloned();
     let known = known.or_else(|| name.is_local().then(|| EngineSettings::new(name.clone(), None)));
-    swarm.engines().find(name).zip(known).ok_or_else(|| {
+    swarm.engines().find_any(name).zip(known).ok_or_else(|| {
         ApiError::not_found("engine_not_found", format!("there is no engine {name}"))
             .with_hint("flock engine list")
     })
 }
 
 /// Checks an engine, with a sandbox that is made in it.
-pub(crate) async fn check(swarm: &Swarm, found: &PlacedEngine, known: &EngineSettings) -> Vec<EngineCheck> {
+pub(crate) async fn check(swarm: &Swarm, found: &AgentPlace, known: &EngineSettings) -> Vec<EngineCheck> {
+    let found = match found {
+        AgentPlace::Engine(found) => found,
+        AgentPlace::Cluster(placed) => {
+            return Box::pin(cluster_check::run(swarm.home(), &swarm.config(), known, placed)).await;
+        }
+    };
     let others: Vec<_> = swarm.engines().all().into_iter().filter(|other| other.name != found.name).collect();
     let others: Vec<_> = others.into_iter().map(|other| other.engine).collect();
     Box::pin(engine_check::run(swarm.home(), &swarm.config(), known, &found.engine, &others)).await
@@ -179,8 +187,17 @@ pub(crate) async fn add(
         return Err(ApiError::conflict("conflict", format!("there is an engine {name} already"))
             .with_hint(format!("flock engine show {name}")));
     }
-    let engine = Arc::new(crate::sandbox::engine::Engine::named(swarm.home(), name.clone(), address.clone()));
-    let found = PlacedEngine { name: name.clone(), engine, runtime: wanted.runtime.clone() };
+    if let Some(cluster) = &wanted.cluster {
+        cluster.check().map_err(|(key, why)| ApiError::invalid("usage", format!("{key} {why}")))?;
+    }
+    let found = match PlacedCluster::of(swarm.home(), &wanted) {
+        Some(placed) => AgentPlace::Cluster(placed),
+        None => {
+            let engine =
+                Arc::new(crate::sandbox::engine::Engine::named(swarm.home(), name.clone(), address.clone()));
+            AgentPlace::Engine(PlacedEngine { name: name.clone(), engine, runtime: wanted.runtime.clone() })
+        }
+    };
     let checks = check(swarm, &found, &wanted).await;
     if let Some(bad) = checks.iter().find(|check| !check.ok) {
         let text = format!("the engine at {address} can't hold sandboxes: {}: {}", bad.name, bad.message);
@@ -262,7 +279,7 @@ pub(crate) async fn remove(
     let workspaces = workspace_volume::agents_in(swarm.home(), name).map_err(ApiError::explained)?;
     if let Some(first) = workspaces.first() {
         // What is in it can be brought back as long as it answers.
-        let is_lost = is_forced && found.engine.first_ping().await.is_err();
+        let is_lost = is_forced && !answers(&found).await;
         if !is_lost {
             let text =
                 format!("the workspaces of these agents are in the engine {name}: {}", joined(&workspaces));
@@ -363,15 +380,30 @@ fn lose_workspace(home: &Home, engine: &EngineName, agent: &AgentId) -> String {
 
 /// Removes the files by which an engine was reached. A failure is logged: they open nothing but that engine.
 fn forget_certificates(home: &Home, name: &EngineName) {
-    for file in CertificateFile::ALL {
-        if let Err(error) = secret::remove(home, &file.secret(name)) {
+    let files = CertificateFile::ALL.map(|file| file.secret(name));
+    for file in files.into_iter().chain([ClusterAccess::secret(name)]) {
+        if let Err(error) = secret::remove(home, &file) {
             tracing::warn!(engine = %name, error = chain(&error), "a certificate could not be removed");
         }
     }
 }
 
+async fn answers(found: &AgentPlace) -> bool {
+    match found {
+        AgentPlace::Engine(found) => found.engine.first_ping().await.is_ok(),
+        AgentPlace::Cluster(found) => found.client.ping().await.is_ok(),
+    }
+}
+
 /// Removes everything that the home has in an engine.
-async fn clean(swarm: &Swarm, found: &PlacedEngine) -> Result<(), SandboxError> {
+async fn clean(swarm: &Swarm, found: &AgentPlace) -> Result<(), SandboxError> {
+    let found = match found {
+        AgentPlace::Engine(found) => found,
+        AgentPlace::Cluster(placed) => {
+            placed.client.ping().await?;
+            return relocation::remove_home(placed, swarm.home()).await;
+        }
+    };
     let (engine, home) = (&found.engine, swarm.home());
     // It answers within two seconds, or the person reads at once that it does not.
     engine.ping().await?;

@@ -43,7 +43,7 @@ use crate::provider::BoxFuture;
 use crate::runtime::program as programs;
 use crate::sandbox::SandboxError;
 use crate::sandbox::check::DockerChecks;
-use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::placed_sandbox::PlacedSandbox;
 use crate::store::integrity::{self, CheckDepth};
 use crate::store::{self, LeaseSubject, NewGateway, Store, StoreError};
 use crate::supervise::health::HomeIdentity;
@@ -173,8 +173,11 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     }
     tokio::spawn(sync_frozen_sandboxes(gateway.swarm.clone(), sandboxes.clone()));
     let read = live.clone();
-    let checks =
-        DockerChecks::new(home.clone(), Arc::new(move || read.current()), sandboxes.engine().clone());
+    let checks = DockerChecks::new(
+        home.clone(),
+        Arc::new(move || read.current()),
+        sandboxes.docker().engine().clone(),
+    );
     tokio::spawn(sweep_checks(checks));
     let heart = tokio::spawn(heartbeat::run(gateway.clone()));
     tokio::spawn(shared_config::run(gateway.clone()));
@@ -471,8 +474,8 @@ const LOCK_WARNING_DELAY: Duration = Duration::from_millis(500);
 const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the worker that finishes interrupted operations on agents.
-fn finisher(gateway: &Gateway, live: &Arc<Live>, sandboxes: &DockerSandbox) -> OperationRecovery {
-    let (newest, engines) = (live.clone(), sandboxes.engines().clone());
+fn finisher(gateway: &Gateway, live: &Arc<Live>, sandboxes: &PlacedSandbox) -> OperationRecovery {
+    let (newest, engines) = (live.clone(), sandboxes.docker().engines().clone());
     OperationRecovery {
         swarm: gateway.swarm.clone(),
         driver: gateway.driver.clone(),
@@ -489,7 +492,7 @@ fn merge_train(gateway: &Gateway, live: &Arc<Live>) -> Arc<Train> {
 }
 
 /// Stops all containers of this home. If no engine answers, nothing can be running.
-async fn stop_sandboxes(sandboxes: &DockerSandbox) {
+async fn stop_sandboxes(sandboxes: &PlacedSandbox) {
     match tokio::time::timeout(SANDBOX_STOP_TIMEOUT, sandboxes.stop_all()).await {
         Ok(Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {}
         Ok(Err(error)) => tracing::error!(error = chain(&error), "failed to stop the sandboxes"),
@@ -514,7 +517,7 @@ const FREEZE_RETRY: Duration = Duration::from_secs(5);
 
 /// Pauses the sandboxes of frozen agents, which an earlier run may have left running, and follows changes of the frozen
 /// set that other processes write.
-async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
+async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<PlacedSandbox>) {
     let mut watch = swarm.watch_frozen();
     // A change is followed while an engine that does not answer still delays an earlier one.
     let mut following = FuturesUnordered::new();
@@ -534,8 +537,9 @@ async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>)
                     Ok(()) => {}
                     Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {
                         // What runs in an engine that hangs goes on there. Without a socket there is no engine.
-                        let engines = sandboxes.engines().all();
-                        is_behind = engines.iter().any(|found| found.engine.client().is_ok());
+                        let engines = sandboxes.docker().engines();
+                        is_behind = engines.all().iter().any(|found| found.engine.client().is_ok())
+                            || !engines.clusters().is_empty();
                     }
                     Err(error) => {
                         tracing::error!(error = chain(&error), "a sandbox was not frozen or thawed with its agent");

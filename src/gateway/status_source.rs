@@ -14,10 +14,10 @@ use crate::error::{Explain as _, chain};
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::containers::Container;
-use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engines::PlacedEngine;
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::load::{self, LoadDeadlines};
+use crate::sandbox::placed_sandbox::PlacedSandbox;
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::{SandboxError, containers, names};
 use crate::tool::sessions::SessionInfo;
@@ -36,7 +36,7 @@ pub(crate) struct DockerStatusSource {
     /// Knows the sessions.
     pub engine: Arc<Engine>,
     /// Knows the containers.
-    pub sandboxes: Arc<DockerSandbox>,
+    pub sandboxes: Arc<PlacedSandbox>,
     /// The configuration, which says which images are needed.
     pub live: Arc<Live>,
     /// The last measurement of the sandboxes, with its end.
@@ -139,7 +139,7 @@ impl DockerStatusSource {
     /// Returns the containers of each engine, the machine's own first. All are asked at the same time, and none for longer
     /// than [`ENGINE_TIMEOUT`].
     async fn containers(&self) -> Vec<(PlacedEngine, Result<Vec<Container>, SandboxError>)> {
-        let asked = self.sandboxes.engines().all().into_iter().map(|found| async move {
+        let asked = self.sandboxes.docker().engines().all().into_iter().map(|found| async move {
             let listed = containers::list(&found.engine, self.live.home());
             let listed = match tokio::time::timeout(ENGINE_TIMEOUT, listed).await {
                 Ok(listed) => listed,
@@ -156,7 +156,8 @@ impl DockerStatusSource {
             let reference = image::reference(self.live.home(), &config, recipe);
             async move {
                 // An image that can't be checked is reported as unknown, not as missing.
-                let id = Box::pin(self.patient(image::id(self.sandboxes.engine(), &reference))).await;
+                let id =
+                    Box::pin(self.patient(image::id(self.sandboxes.docker().engine(), &reference))).await;
                 json!({"image": reference, "present": id.ok().map(|id| id.is_some())})
             }
         });
@@ -169,7 +170,7 @@ impl DockerStatusSource {
     ) -> Result<T, SandboxError> {
         match tokio::time::timeout(ENGINE_TIMEOUT, look).await {
             Ok(found) => found,
-            Err(_) => Err(self.sandboxes.engine().silent("list containers", ENGINE_TIMEOUT)),
+            Err(_) => Err(self.sandboxes.docker().engine().silent("list containers", ENGINE_TIMEOUT)),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::state::Gateway;
 use crate::bridge::tool::GrantedLinks;
 use crate::config::Live;
 use crate::mcp::Servers;
-use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::Sandbox;
 use crate::swarm::triage::{HostExecutor, Triage};
 use crate::swarm::{self, Swarm};
 use crate::tool::{self, Registry};
@@ -19,7 +19,7 @@ use crate::tool::{self, Registry};
 pub fn registry(
     live: &Arc<Live>,
     triage: &Arc<Triage>,
-    sandboxes: &Arc<DockerSandbox>,
+    sandboxes: &Arc<dyn Sandbox>,
     projects: &Arc<Projects>,
     servers: &Arc<Servers>,
     gateway: Weak<Gateway>,
@@ -47,7 +47,7 @@ pub fn registry(
 pub fn triage(
     live: &Arc<Live>,
     swarm: &Arc<Swarm>,
-    sandboxes: &Arc<DockerSandbox>,
+    sandboxes: &Arc<dyn Sandbox>,
     servers: &Arc<Servers>,
 ) -> Arc<Triage> {
     // The set of packages that agents may get without a person is pinned before any agent asks for one.

@@ -122,7 +122,11 @@ impl BuildContainer {
         let report = helper.probe(&[]).await.map_err(|error| lost_error(&error))?;
         // A runtime with its own kernel may show no seccomp filter. Every other one must.
         let kernel = engine.kernel().await?;
-        findings.extend(report.findings(&ProbeExpectations { writable: &WRITABLE, kernel: Some(&kernel) }));
+        findings.extend(report.findings(&ProbeExpectations {
+            writable: &WRITABLE,
+            kernel: Some(&kernel),
+            ..ProbeExpectations::default()
+        }));
         if let Some(finding) = findings.into_iter().next() {
             return Err(NixError::NotConfined { finding });
         }

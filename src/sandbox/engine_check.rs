@@ -29,15 +29,15 @@ pub(crate) struct EngineCheck {
 }
 
 impl EngineCheck {
-    fn ok(name: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn ok(name: &'static str, message: impl Into<String>) -> Self {
         Self { name, ok: true, message: message.into(), hint: None }
     }
 
-    fn bad(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn bad(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { name, ok: false, message: message.into(), hint: Some(hint.into()) }
     }
 
-    fn failed(name: &'static str, error: &SandboxError, fallback: &str) -> Self {
+    pub(crate) fn failed(name: &'static str, error: &SandboxError, fallback: &str) -> Self {
         // An engine that is not in the configuration yet has no command of flock that tells more about it.
         let hint = match error {
             error if error.way_hint().is_some() => error.way_hint().unwrap_or_default(),

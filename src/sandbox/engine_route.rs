@@ -91,7 +91,8 @@ impl Route {
     /// Returns the way to an engine, or `None` for one that this machine has a socket of.
     pub(crate) fn to(home: &Home, name: &EngineName, address: &str) -> Option<Self> {
         match address.parse().ok()? {
-            EngineAddress::Socket(_) => None,
+            // A cluster is not reached as a Docker engine.
+            EngineAddress::Socket(_) | EngineAddress::Cluster(_) => None,
             EngineAddress::Ssh(address) => {
                 let route = SshRoute { address, home: home.clone(), tunnel: OnceCell::new() };
                 Some(Self::Ssh(Box::new(route)))

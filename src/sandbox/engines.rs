@@ -8,11 +8,12 @@ use futures_util::future;
 use tokio::sync::OnceCell;
 
 use crate::clock;
-use crate::config::{Agent, Config, EngineSettings, SandboxMode};
+use crate::config::{Agent, ClusterSettings, Config, EngineSettings, SandboxMode};
 use crate::home::{Home, elsewhere};
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::engine::Engine;
+use crate::sandbox::kubernetes::client::ClusterClient;
 use crate::sandbox::placement::{self, AgentNeeds, EngineOffer, EngineState, NoEngine, Placement};
 use crate::sandbox::{SandboxError, containers, names, spec};
 use crate::store::{Store, StoreError};
@@ -41,6 +42,64 @@ pub struct PlacedEngine {
     pub runtime: Option<String>,
 }
 
+/// A Kubernetes cluster with its name and its settings.
+#[derive(Clone)]
+pub struct PlacedCluster {
+    pub name: EngineName,
+    pub client: Arc<ClusterClient>,
+    pub settings: ClusterSettings,
+    /// The runtime class of agents that name none, or `None` for the cluster's default.
+    pub runtime: Option<String>,
+}
+
+impl PlacedCluster {
+    /// Returns the cluster that these settings describe, or `None` if they describe a Docker engine.
+    #[must_use]
+    pub(crate) fn of(home: &Home, settings: &EngineSettings) -> Option<Self> {
+        let (address, cluster) = settings.as_cluster()?;
+        let client = Arc::new(ClusterClient::new(home.clone(), settings.name.clone(), address));
+        let (settings, runtime) = (cluster.clone(), settings.runtime.clone());
+        Some(Self { name: client.name().clone(), client, settings, runtime })
+    }
+}
+
+/// The place of an agent's sandbox.
+#[derive(Clone)]
+pub enum AgentPlace {
+    /// A Docker engine.
+    Engine(PlacedEngine),
+    Cluster(PlacedCluster),
+}
+
+impl AgentPlace {
+    /// Returns the name of the engine or the cluster.
+    #[must_use]
+    pub(crate) const fn name(&self) -> &EngineName {
+        match self {
+            Self::Engine(found) => &found.name,
+            Self::Cluster(found) => &found.name,
+        }
+    }
+
+    /// Returns the engine, for what only Docker engines have.
+    fn engine(self, agent: &AgentId) -> Result<PlacedEngine, SandboxError> {
+        match self {
+            Self::Engine(found) => Ok(found),
+            Self::Cluster(found) => {
+                Err(SandboxError::InCluster { agent: agent.clone(), engine: found.name, what: "packages" })
+            }
+        }
+    }
+}
+
+/// An engine or a cluster, with its answer to the question if it answers.
+pub(crate) struct AskedEngine {
+    pub name: EngineName,
+    pub address: String,
+    /// The reason why it does not answer.
+    pub problem: Option<SandboxError>,
+}
+
 /// An agent whose engine does not fit any more.
 #[derive(Clone, Debug)]
 pub struct PlannedMove {
@@ -58,6 +117,8 @@ pub struct Engines {
     records: PlacementRecords,
     /// The clients of the other engines by name and address, so that their connections are kept.
     clients: Mutex<HashMap<(EngineName, String), Arc<Engine>>>,
+    /// The clients of the clusters, by the same.
+    clusters: Mutex<HashMap<(EngineName, String), Arc<ClusterClient>>>,
     /// Held while an agent is placed, so that two do not take the same memory. No engine is called meanwhile.
     placing: tokio::sync::Mutex<()>,
     /// The agents that have to move and can't yet, each with the reason.
@@ -74,6 +135,7 @@ impl Engines {
             local,
             records,
             clients: Mutex::default(),
+            clusters: Mutex::default(),
             placing: tokio::sync::Mutex::default(),
             waiting: Mutex::default(),
         }
@@ -85,7 +147,7 @@ impl Engines {
         &self.local
     }
 
-    /// Returns all engines, the machine's own first, the others by name.
+    /// Returns all Docker engines, the machine's own first, the others by name.
     #[must_use]
     pub fn all(&self) -> Vec<PlacedEngine> {
         let config = (self.config)();
@@ -97,7 +159,7 @@ impl Engines {
             .collect()
     }
 
-    /// Returns the engine of this name, or `None` if the configuration has none.
+    /// Returns the Docker engine of this name, or `None` if the configuration has none.
     #[must_use]
     pub fn find(&self, name: &EngineName) -> Option<PlacedEngine> {
         self.named(&(self.config)(), name)
@@ -105,6 +167,9 @@ impl Engines {
 
     fn named(&self, config: &Config, name: &EngineName) -> Option<PlacedEngine> {
         let settings = config.engines.iter().find(|engine| engine.name == *name);
+        if settings.is_some_and(|settings| settings.cluster.is_some()) {
+            return None;
+        }
         let runtime = settings.and_then(|settings| settings.runtime.clone());
         let engine = match settings.and_then(|settings| settings.address.as_ref()) {
             Some(address) => {
@@ -119,12 +184,76 @@ impl Engines {
         Some(PlacedEngine { name: name.clone(), engine, runtime })
     }
 
-    /// Returns the engine of an agent's sandbox. An agent that is on none is placed.
+    /// Returns all clusters, by name.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<PlacedCluster> {
+        let config = (self.config)();
+        config.engines.iter().filter_map(|engine| self.cluster_named(&config, &engine.name)).collect()
+    }
+
+    /// Returns the cluster of this name, or `None` if the configuration has none.
+    #[must_use]
+    pub fn cluster(&self, name: &EngineName) -> Option<PlacedCluster> {
+        self.cluster_named(&(self.config)(), name)
+    }
+
+    fn cluster_named(&self, config: &Config, name: &EngineName) -> Option<PlacedCluster> {
+        let found = config.engines.iter().find(|engine| engine.name == *name)?;
+        let (address, settings) = found.as_cluster()?;
+        let key = (name.clone(), address.to_string());
+        let make = || Arc::new(ClusterClient::new(self.home.clone(), name.clone(), address));
+        let client = Arc::clone(lock(&self.clusters).entry(key).or_insert_with(make));
+        let (settings, runtime) = (settings.clone(), found.runtime.clone());
+        Some(PlacedCluster { name: name.clone(), client, settings, runtime })
+    }
+
+    /// Returns the engine or the cluster of this name, or `None` if the configuration has none.
+    #[must_use]
+    pub(crate) fn find_any(&self, name: &EngineName) -> Option<AgentPlace> {
+        self.place_named(&(self.config)(), name)
+    }
+
+    fn place_named(&self, config: &Config, name: &EngineName) -> Option<AgentPlace> {
+        let cluster = self.cluster_named(config, name).map(AgentPlace::Cluster);
+        cluster.or_else(|| self.named(config, name).map(AgentPlace::Engine))
+    }
+
+    /// Returns the cluster of an agent's sandbox. An agent that is on no engine is placed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::NoPlace`] if it is on a Docker engine or no engine fits, and [`SandboxError::Placements`] if
+    /// the database fails.
+    pub(crate) async fn cluster_of(&self, agent: &Agent) -> Result<PlacedCluster, SandboxError> {
+        if agent.id.is_nobody() {
+            // The trial of a cluster: its configuration has no other.
+            if let Some(only) = self.clusters().into_iter().next() {
+                return Ok(only);
+            }
+        }
+        match self.place_of(agent).await? {
+            AgentPlace::Cluster(found) => Ok(found),
+            AgentPlace::Engine(_) => {
+                Err(SandboxError::NoPlace { agent: agent.id.clone(), source: NoEngine(Vec::new()) })
+            }
+        }
+    }
+
+    /// Returns the Docker engine of an agent's sandbox. An agent that is on none is placed.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Engines::place_of`] does, and if the agent is in a cluster.
+    pub(crate) async fn of(&self, agent: &Agent) -> Result<PlacedEngine, SandboxError> {
+        self.place_of(agent).await?.engine(&agent.id)
+    }
+
+    /// Returns the place of an agent's sandbox. An agent that has none is placed.
     ///
     /// # Errors
     ///
     /// Returns [`SandboxError::NoPlace`] if no engine fits, and [`SandboxError::Placements`] if the database fails.
-    pub(crate) async fn of(&self, agent: &Agent) -> Result<PlacedEngine, SandboxError> {
+    pub(crate) async fn place_of(&self, agent: &Agent) -> Result<AgentPlace, SandboxError> {
         let config = (self.config)();
         if config.engines.is_empty() && !agent.labels.is_empty() {
             // The machine's own engine has no labels without an entry.
@@ -143,15 +272,15 @@ impl Engines {
     async fn where_its_files_are(
         &self,
         agent: &Agent,
-        found: PlacedEngine,
-    ) -> Result<PlacedEngine, SandboxError> {
+        found: AgentPlace,
+    ) -> Result<AgentPlace, SandboxError> {
         if (self.config)().engines.is_empty() {
             return Ok(found);
         }
-        let marked = elsewhere::engine_of(&agent.workspace).filter(|name| *name != found.name);
-        let Some(other) = marked.and_then(|name| self.find(&name)) else { return Ok(found) };
-        self.put(&agent.id, &other.name).await?;
-        tracing::warn!(agent = %agent.id, engine = %other.name, "an agent is placed where its workspace is");
+        let marked = elsewhere::engine_of(&agent.workspace).filter(|name| name != found.name());
+        let Some(other) = marked.and_then(|name| self.find_any(&name)) else { return Ok(found) };
+        self.put(&agent.id, other.name()).await?;
+        tracing::warn!(agent = %agent.id, engine = %other.name(), "an agent is placed where its workspace is");
         Ok(other)
     }
 
@@ -160,20 +289,30 @@ impl Engines {
     ///
     /// # Errors
     ///
-    /// Returns [`SandboxError::Placements`] if the database fails.
+    /// Returns [`SandboxError::Placements`] if the database fails, and an error if the agent is in a cluster.
     pub async fn of_id(&self, agent: &AgentId) -> Result<PlacedEngine, SandboxError> {
-        Ok(self.known(agent).await?.unwrap_or_else(|| self.own()))
+        self.place_of_id(agent).await?.engine(agent)
     }
 
-    /// Returns the agent's engine, or `None` if it is to be placed.
-    async fn known(&self, agent: &AgentId) -> Result<Option<PlacedEngine>, SandboxError> {
+    /// Returns the place of an agent's sandbox, if it has one. It is the machine's own engine for an agent that is placed
+    /// nowhere.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::Placements`] if the database fails.
+    pub async fn place_of_id(&self, agent: &AgentId) -> Result<AgentPlace, SandboxError> {
+        Ok(self.known(agent).await?.unwrap_or_else(|| AgentPlace::Engine(self.own())))
+    }
+
+    /// Returns the agent's place, or `None` if it is to be placed.
+    async fn known(&self, agent: &AgentId) -> Result<Option<AgentPlace>, SandboxError> {
         let config = (self.config)();
         if config.engines.is_empty() || agent.is_nobody() {
-            return Ok(Some(self.own()));
+            return Ok(Some(AgentPlace::Engine(self.own())));
         }
         let placed = self.placements().await?;
         // An engine that was removed from the configuration can't be reached any more.
-        Ok(placed.get(agent).and_then(|name| self.named(&config, name)))
+        Ok(placed.get(agent).and_then(|name| self.place_named(&config, name)))
     }
 
     fn own(&self) -> PlacedEngine {
@@ -232,7 +371,7 @@ impl Engines {
         }
         let _placing = self.placing.lock().await;
         match self.known(agent).await? {
-            Some(found) => Ok(found),
+            Some(found) => found.engine(agent),
             None => {
                 self.put(agent, &beside.name).await?;
                 Ok(beside)
@@ -246,7 +385,7 @@ impl Engines {
         drop(self.placing.lock().await);
     }
 
-    async fn place(&self, agent: &Agent) -> Result<PlacedEngine, SandboxError> {
+    async fn place(&self, agent: &Agent) -> Result<AgentPlace, SandboxError> {
         // The engines are asked before the lock is taken, so that a silent one keeps nobody waiting but this agent.
         let silent = self.silent().await;
         let placing = self.placing.lock().await;
@@ -260,7 +399,7 @@ impl Engines {
         let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
         // The workspace of an agent that was removed and added again may still be in an engine of another machine.
         let marked =
-            elsewhere::engine_of(&agent.workspace).filter(|name| self.named(&config, name).is_some());
+            elsewhere::engine_of(&agent.workspace).filter(|name| self.place_named(&config, name).is_some());
         let chosen = match marked {
             Some(name) => Ok(Placement::Place(name)),
             None => placement::place(&needs(&self.home, &config, agent), &offers, None),
@@ -273,11 +412,11 @@ impl Engines {
         self.put(&agent.id, &name).await?;
         drop(placing);
         tracing::info!(agent = %agent.id, engine = %name, "an agent is placed on an engine");
-        let found = self.find(&name).unwrap_or_else(|| self.own());
-        if !found.name.is_local() {
+        if !name.is_local() {
             self.remove_unplaced(&agent.id).await;
         }
-        Ok(found)
+        let found = self.place_named(&(self.config)(), &name);
+        Ok(found.unwrap_or_else(|| AgentPlace::Engine(self.own())))
     }
 
     /// Removes a container that the agent had on the machine's own engine before there were others. `flock engine add`
@@ -298,16 +437,22 @@ impl Engines {
 
     /// Asks all engines at the same time, and returns those that do not answer.
     async fn silent(&self) -> Vec<EngineName> {
-        self.ask().await.into_iter().filter_map(|(found, answer)| answer.err().map(|_| found.name)).collect()
+        self.ask().await.into_iter().filter_map(|found| found.problem.map(|_| found.name)).collect()
     }
 
-    /// Asks all engines at the same time if they answer. It takes two seconds if one of them does not.
-    pub(crate) async fn ask(&self) -> Vec<(PlacedEngine, Result<(), SandboxError>)> {
-        let asked = self.all().into_iter().map(|found| async move {
-            let answer = found.engine.ping().await;
-            (found, answer)
+    /// Asks all engines and clusters at the same time if they answer, the machine's own engine first. It takes some seconds if
+    /// one of them does not.
+    pub(crate) async fn ask(&self) -> Vec<AskedEngine> {
+        let engines = self.all().into_iter().map(|found| async move {
+            let problem = found.engine.ping().await.err();
+            AskedEngine { name: found.name, address: found.engine.endpoint().to_owned(), problem }
         });
-        future::join_all(asked).await
+        let clusters = self.clusters().into_iter().map(|found| async move {
+            let problem = found.client.ping().await.err();
+            AskedEngine { name: found.name, address: found.client.address().to_string(), problem }
+        });
+        let (engines, clusters) = tokio::join!(future::join_all(engines), future::join_all(clusters));
+        engines.into_iter().chain(clusters).collect()
     }
 
     /// Returns the agents whose engine does not fit any more: it is drained, or their labels or limits have changed. `only`
@@ -316,7 +461,7 @@ impl Engines {
     /// # Errors
     ///
     /// Returns [`SandboxError::Placements`] if the database fails.
-    pub(crate) async fn moves(&self, only: Option<&AgentId>) -> Result<Vec<PlannedMove>, SandboxError> {
+    pub async fn moves(&self, only: Option<&AgentId>) -> Result<Vec<PlannedMove>, SandboxError> {
         let config = (self.config)();
         if config.engines.is_empty() {
             return Ok(Vec::new());

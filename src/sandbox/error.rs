@@ -123,6 +123,21 @@ pub enum SandboxError {
         #[source]
         source: std::io::Error,
     },
+    /// A cluster refused something.
+    #[error("the cluster {engine} failed to {what}")]
+    Cluster {
+        engine: EngineName,
+        /// The attempted action, which completes the sentence.
+        what: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The image that a cluster has for sandboxes can't be used.
+    #[error("the image {image} of the cluster {engine} can't be used: {why}")]
+    ClusterImage { engine: EngineName, image: String, why: String },
+    /// The agent's sandbox is in a cluster, which does not have what was asked for.
+    #[error("{agent} is in the cluster {engine}, which has no {what}")]
+    InCluster { agent: AgentId, engine: EngineName, what: &'static str },
     #[error("Docker failed to {what}")]
     Engine {
         /// The attempted action, for example `create flock-sbx-coder`. It completes "Docker failed to …".
@@ -148,7 +163,8 @@ impl Explain for SandboxError {
             Self::Unavailable { engine: Some(name), .. } | Self::Denied { engine: Some(name), .. } => {
                 return Some(format!("flock engine show {name}"));
             }
-            Self::NoPlace { .. } | Self::Workspace { .. } => "flock engine list",
+            Self::Cluster { engine, .. } => return Some(format!("flock engine show {engine}")),
+            Self::NoPlace { .. } | Self::Workspace { .. } | Self::InCluster { .. } => "flock engine list",
             Self::Unavailable { endpoint, .. } if endpoint.starts_with("unix://") => {
                 "sudo systemctl start docker"
             }
@@ -159,6 +175,7 @@ impl Explain for SandboxError {
             | Self::NotConfined { .. }
             | Self::Lost { .. }
             | Self::Placements(_)
+            | Self::ClusterImage { .. }
             | Self::Engine { .. } => "flock doctor",
             Self::Foreign { name } => {
                 return Some(format!("docker rm -f {name}"));

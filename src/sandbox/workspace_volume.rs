@@ -71,32 +71,24 @@ impl WorkspaceVolume<'_> {
     /// Makes the volume of a workspace that is on this machine.
     async fn fill(&self, workspace: &Path) -> Result<(), SandboxError> {
         self.create().await?;
-        if let Err(error) = self.bring(workspace).await {
-            // Nothing has its name yet but this call.
-            if let Err(error) = volumes::remove(self.engine, &self.mark.volume).await {
-                tracing::warn!(
-                    volume = self.mark.volume,
-                    error = chain(&error),
-                    "a volume that is not used could not be removed"
-                );
-            }
-            return Err(error);
-        }
-        let (place, mark) = (workspace.to_owned(), self.mark.clone());
-        let marked = move || elsewhere::mark(&place, &mark).map_err(io::Error::other);
-        let old = blocking(workspace, marked).await?;
-        tracing::info!(agent = %self.agent, engine = %self.mark.engine, "a workspace was brought to its engine");
-        if let Some(old) = old {
-            let path = old.clone();
-            if let Err(error) = blocking(workspace, move || clear(&path)).await {
-                tracing::warn!(path = %old.display(), error = chain(&error), "the folder of a workspace that is on its engine now stays");
+        match self.bring(workspace).await {
+            Ok(moved) => moved.leave(workspace).await,
+            Err(error) => {
+                // Nothing has its name yet but this call.
+                if let Err(error) = volumes::remove(self.engine, &self.mark.volume).await {
+                    tracing::warn!(
+                        volume = self.mark.volume,
+                        error = chain(&error),
+                        "a volume that is not used could not be removed"
+                    );
+                }
+                Err(error)
             }
         }
-        Ok(())
     }
 
     /// Fills the new volume, and makes sure that it has what the folder has at the end.
-    async fn bring(&self, workspace: &Path) -> Result<(), SandboxError> {
+    async fn bring(&self, workspace: &Path) -> Result<MovedFiles<'_>, SandboxError> {
         let carrier = self.carrier().await?;
         let carried = async {
             let sent = carrier.upload(workspace.to_owned(), self.user).await?;
@@ -105,17 +97,10 @@ impl WorkspaceVolume<'_> {
         let carried = carried.await;
         // A volume that a container has can't be removed.
         carrier.end().await?;
-        let (sent, found) = carried?;
-        if sent != found {
-            return Err(self.problem(format!("was not brought to the engine whole: {found} of {sent}")));
-        }
-        let folder = workspace.to_owned();
-        let now = blocking(workspace, move || archive::tally(&open(&folder)?, &IDENTITY_FILES)).await?;
-        // A person may work in it.
-        if now != sent {
-            return Err(self.problem("changed while it was brought to the engine".to_owned()));
-        }
-        Ok(())
+        let (tally, found) = carried?;
+        let moved = MovedFiles { agent: self.agent, mark: self.mark, tally };
+        moved.check(workspace, &found).await?;
+        Ok(moved)
     }
 
     /// Brings the workspace back to this machine, and puts it in the place of its mark. The volume is removed.
@@ -134,7 +119,6 @@ impl WorkspaceVolume<'_> {
             let _ = blocking(workspace, move || clear(&beside)).await;
             return Err(error);
         }
-        tracing::info!(agent = %self.agent, engine = %self.mark.engine, "a workspace was brought back");
         // The files are here: what is left there is no reason to keep the agent.
         let removed = async {
             carrier.end().await?;
@@ -162,27 +146,8 @@ impl WorkspaceVolume<'_> {
         beside: &Path,
         owner: Option<Owner>,
     ) -> Result<(), SandboxError> {
-        let sent = carrier.download(Some(beside.to_owned()), owner).await?;
-        let folder = beside.to_owned();
-        let found = blocking(workspace, move || {
-            let root = open(&folder)?;
-            let tally = archive::tally(&root, &IDENTITY_FILES)?;
-            // The volume goes next, so the files have to be on the disk.
-            nix::unistd::syncfs(std::fs::File::open(&folder)?)?;
-            Ok(tally)
-        })
-        .await?;
-        if sent != found {
-            return Err(self.problem(format!("was not brought back whole: {found} of {sent}")));
-        }
-        let (place, folder, mark) = (workspace.to_owned(), beside.to_owned(), self.mark.clone());
-        let unmarked = move || {
-            if elsewhere::read(&place).as_ref() != Some(&mark) {
-                return Err(io::Error::other("its mark has changed"));
-            }
-            elsewhere::unmark(&place, &folder).map_err(io::Error::other)
-        };
-        blocking(workspace, unmarked).await
+        let tally = carrier.download(Some(beside.to_owned()), owner).await?;
+        MovedFiles { agent: self.agent, mark: self.mark, tally }.arrive(workspace, beside).await
     }
 
     async fn check_is_there(&self) -> Result<(), SandboxError> {
@@ -249,6 +214,90 @@ impl WorkspaceVolume<'_> {
     }
 }
 
+/// The files of a workspace that moves between this machine and a volume, however they are carried.
+pub(crate) struct MovedFiles<'a> {
+    pub agent: &'a AgentId,
+    /// The engine and the name of the volume.
+    pub mark: &'a Mark,
+    /// The files that were sent.
+    pub tally: Tally,
+}
+
+impl MovedFiles<'_> {
+    /// Makes sure that the volume has what the folder has now.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if files are missing there, or were changed here meanwhile.
+    pub async fn check(&self, workspace: &Path, found: &Tally) -> Result<(), SandboxError> {
+        let sent = &self.tally;
+        if sent != found {
+            return Err(self.problem(format!("was not brought to the engine whole: {found} of {sent}")));
+        }
+        let folder = workspace.to_owned();
+        let now = blocking(workspace, move || archive::tally(&open(&folder)?, &IDENTITY_FILES)).await?;
+        // A person may work in it.
+        match now == *sent {
+            true => Ok(()),
+            false => Err(self.problem("changed while it was brought to the engine".to_owned())),
+        }
+    }
+
+    /// Puts the mark in the place of the folder, whose files are in the volume.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the mark can't be written. It may be there all the same.
+    pub async fn leave(self, workspace: &Path) -> Result<(), SandboxError> {
+        let (place, mark) = (workspace.to_owned(), self.mark.clone());
+        let marked = move || elsewhere::mark(&place, &mark).map_err(io::Error::other);
+        let old = blocking(workspace, marked).await?;
+        tracing::info!(agent = %self.agent, engine = %self.mark.engine, "a workspace was brought to its engine");
+        if let Some(old) = old {
+            let path = old.clone();
+            if let Err(error) = blocking(workspace, move || clear(&path)).await {
+                tracing::warn!(path = %old.display(), error = chain(&error), "the folder of a workspace that is on its engine now stays");
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the folder with the files of the volume in the place of the mark.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if files are missing in the folder, or if the mark has changed. Then it is still there.
+    pub async fn arrive(self, workspace: &Path, beside: &Path) -> Result<(), SandboxError> {
+        let (sent, folder) = (self.tally, beside.to_owned());
+        let found = blocking(workspace, move || {
+            let root = open(&folder)?;
+            let tally = archive::tally(&root, &IDENTITY_FILES)?;
+            // The volume goes next, so the files have to be on the disk.
+            nix::unistd::syncfs(std::fs::File::open(&folder)?)?;
+            Ok(tally)
+        })
+        .await?;
+        if sent != found {
+            let what = format!("was not brought back whole: {found} of {sent}");
+            return Err(SandboxError::Workspace { agent: self.agent.clone(), what });
+        }
+        let (place, folder, mark) = (workspace.to_owned(), beside.to_owned(), self.mark.clone());
+        let unmarked = move || {
+            if elsewhere::read(&place).as_ref() != Some(&mark) {
+                return Err(io::Error::other("its mark has changed"));
+            }
+            elsewhere::unmark(&place, &folder).map_err(io::Error::other)
+        };
+        blocking(workspace, unmarked).await?;
+        tracing::info!(agent = %self.agent, engine = %self.mark.engine, "a workspace was brought back");
+        Ok(())
+    }
+
+    fn problem(&self, what: String) -> SandboxError {
+        SandboxError::Workspace { agent: self.agent.clone(), what }
+    }
+}
+
 /// The result of [`remove`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removed {
@@ -310,7 +359,7 @@ async fn is_own(engine: &Engine, home: &Home, mark: &Mark) -> Result<Option<bool
 }
 
 /// Returns the ids by which a home knows its volumes: that of the files that it shares with other gateways, and its own.
-fn ids(home: &Home) -> Vec<String> {
+pub(crate) fn ids(home: &Home) -> Vec<String> {
     instance::of_shared_files(home).into_iter().chain(instance::read(home).ok()).collect()
 }
 
@@ -324,7 +373,7 @@ pub(crate) fn agents_in(home: &Home, engine: &EngineName) -> Result<Vec<AgentId>
     Ok(marks.map(|(agent, _)| agent).collect())
 }
 
-fn marks(home: &Home) -> Result<Vec<(AgentId, Mark)>, SandboxError> {
+pub(crate) fn marks(home: &Home) -> Result<Vec<(AgentId, Mark)>, SandboxError> {
     let folder = home.workspaces();
     elsewhere::marks(&folder).map_err(|source| SandboxError::Host { path: folder, source })
 }
@@ -403,10 +452,10 @@ impl Carrier {
         path: &Path,
         write: impl FnOnce(Pieces) -> io::Result<T> + Send + 'static,
     ) -> Result<T, SandboxError> {
-        let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(PIECES);
-        let broken = sender.clone();
+        let (pieces, receiver) = Pieces::new();
+        let broken = pieces.to.clone();
         let writing = tokio::task::spawn_blocking(move || {
-            let written = write(Pieces { to: sender, buffer: Vec::new() });
+            let written = write(pieces);
             if written.is_err() {
                 // The engine must not take a part of an archive for a whole one.
                 let _ = broken.blocking_send(Err(io::ErrorKind::InvalidData.into()));
@@ -440,10 +489,9 @@ impl Carrier {
         let client = self.engine.client()?;
         let options = DownloadFromContainerOptionsBuilder::default().path(WORKSPACE_TARGET).build();
         let mut pieces = std::pin::pin!(client.download_from_container(&self.id, Some(options)));
-        let (sender, receiver) = mpsc::channel(PIECES);
+        let (sender, mut from) = Arriving::new();
         let path = into.clone().unwrap_or_else(|| WORKSPACE_TARGET.into());
         let reading = tokio::task::spawn_blocking(move || {
-            let mut from = Arriving { from: receiver, piece: Bytes::new() };
             let root = into.as_deref().map(open).transpose()?;
             let tally = archive::unpack(&mut from, &IDENTITY_FILES, root.as_ref(), owner)?;
             // What follows the end of the archive has to be taken, or the engine would see a broken connection.
@@ -476,13 +524,21 @@ impl Carrier {
 }
 
 /// Writes an archive in pieces to a channel.
-struct Pieces {
+pub(crate) struct Pieces {
     to: mpsc::Sender<io::Result<Bytes>>,
     buffer: Vec<u8>,
 }
 
 /// Size of a piece, in bytes.
 const PIECE: usize = 64 << 10;
+
+impl Pieces {
+    /// Returns the writer and what it writes. Its end is the end of the archive.
+    pub(crate) fn new() -> (Self, mpsc::Receiver<io::Result<Bytes>>) {
+        let (to, from) = mpsc::channel(PIECES);
+        (Self { to, buffer: Vec::new() }, from)
+    }
+}
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -503,9 +559,17 @@ impl Write for Pieces {
 }
 
 /// Reads an archive that arrives in pieces.
-struct Arriving {
+pub(crate) struct Arriving {
     from: mpsc::Receiver<Bytes>,
     piece: Bytes,
+}
+
+impl Arriving {
+    /// Returns the reader and what is given to it.
+    pub(crate) fn new() -> (mpsc::Sender<Bytes>, Self) {
+        let (to, from) = mpsc::channel(PIECES);
+        (to, Self { from, piece: Bytes::new() })
+    }
 }
 
 impl Read for Arriving {
@@ -522,13 +586,13 @@ impl Read for Arriving {
     }
 }
 
-fn clear(folder: &Path) -> io::Result<()> {
+pub(crate) fn clear(folder: &Path) -> io::Result<()> {
     let Some((above, name)) = folder.parent().zip(folder.file_name()) else { return Ok(()) };
     remove_tree::clear(above, Path::new(name)).map_err(|(stuck, _)| stuck.error)
 }
 
 /// Makes an empty folder beside a workspace.
-fn folder_beside(workspace: &Path, owner: Option<Owner>) -> io::Result<PathBuf> {
+pub(crate) fn folder_beside(workspace: &Path, owner: Option<Owner>) -> io::Result<PathBuf> {
     let (Some(above), Some(name)) = (workspace.parent(), workspace.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -537,11 +601,11 @@ fn folder_beside(workspace: &Path, owner: Option<Owner>) -> io::Result<PathBuf> 
     Ok(above.join(name))
 }
 
-fn open(folder: &Path) -> io::Result<Root> {
+pub(crate) fn open(folder: &Path) -> io::Result<Root> {
     Root::open(folder).map_err(io::Error::other)
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, SandboxError> {

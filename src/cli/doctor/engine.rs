@@ -13,7 +13,9 @@ use crate::nix_store::{self, Flake, NixError, Pin};
 use crate::sandbox::advisory::{self, Advisory, Component};
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::engine_check::{self, EngineCheck};
+use crate::sandbox::engines::PlacedCluster;
 use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::kubernetes::cluster_check;
 use crate::sandbox::workspace_volume;
 
 /// Checks the engine. If it answers and there is a configuration, the images, the runtimes and the package store are
@@ -55,7 +57,12 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
     let checked = others.map(|settings| {
         let (address, own) = (settings.address.clone().unwrap_or_default(), Arc::clone(&own));
         let engine = Arc::new(Engine::named(home, settings.name.clone(), address));
+        let cluster = PlacedCluster::of(home, settings);
         async move {
+            if let Some(placed) = cluster {
+                let checks = Box::pin(cluster_check::run(home, config, settings, &placed)).await;
+                return checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
+            }
             let checks = Box::pin(engine_check::run(home, config, settings, &engine, &[own])).await;
             let is_good = checks.iter().all(|check| check.ok);
             let mut checks: Vec<_> =

@@ -13,6 +13,7 @@ use crate::config::{self, Agent, Config, SandboxMode};
 use crate::home::Home;
 use crate::openclaw::{RUNTIME, port};
 use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::engines::AgentPlace;
 use crate::sandbox::names;
 use crate::store::Level;
 
@@ -92,7 +93,11 @@ async fn update_container(
     if runtime == RUNTIME || !plan.changes.iter().any(|change| change.setting.is_of_container()) {
         return Ok(None);
     }
-    let engine = team::engines(home, config).of_id(id).await?.engine;
+    let engine = match team::engines(home, config).place_of_id(id).await? {
+        AgentPlace::Engine(found) => found.engine,
+        // Its next command compares its pod with the settings.
+        AgentPlace::Cluster(_) => return Ok(Some("later")),
+    };
     if engine.version().await.is_err() {
         let text = format!("no engine answers: the container of {id} is changed at its next command");
         context.printer.warn(&text);

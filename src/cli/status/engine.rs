@@ -10,9 +10,9 @@ use crate::config::Config;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
-use crate::sandbox::engines::PlacedEngine;
+use crate::sandbox::engines::AskedEngine;
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::{SandboxError, containers, names};
+use crate::sandbox::{containers, names};
 
 /// Returns the state of the engine as the gateway reported it.
 pub(crate) fn from_gateway(said: &Value) -> EngineReport {
@@ -34,16 +34,16 @@ pub(crate) async fn others(home: &Home, config: Option<&Config>) -> Option<Value
     let config = config.filter(|config| !config.engines.is_empty())?;
     let engines = team::engines(home, config);
     let placed = engines.placements().await.unwrap_or_default();
-    let view = |(found, answer): (PlacedEngine, Result<(), SandboxError>)| {
+    let view = |found: AskedEngine| {
         let known = config.engines.iter().find(|engine| engine.name == found.name);
         let agents = placed.iter().filter(|(_, engine)| **engine == found.name);
         let agents: Vec<Value> =
             agents.map(|(agent, _)| json!({"id": agent, "movesTo": null, "waits": null})).collect();
-        let problem = answer.err();
+        let problem = found.problem;
         json!({
             "name": found.name,
-            "address": found.engine.endpoint(),
-            "runtime": found.runtime,
+            "address": found.address,
+            "runtime": known.and_then(|known| known.runtime.as_ref()),
             "labels": known.map_or(&[][..], |known| &known.labels),
             "memory": known.and_then(|known| known.memory),
             "draining": known.is_some_and(|known| known.is_draining),

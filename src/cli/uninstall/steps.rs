@@ -15,6 +15,7 @@ use crate::home::remove_tree::clear;
 use crate::install::{InstallLock, versions};
 use crate::openclaw::sandboxes;
 use crate::sandbox::engine::Engine;
+use crate::sandbox::kubernetes::relocation;
 use crate::sandbox::{containers, image, volumes};
 use crate::supervise::control;
 use crate::supervise::env_marker::EnvMarker;
@@ -165,6 +166,12 @@ async fn engine(home: &Home, everything: bool) -> Result<(), Failure> {
         }
         // An image that another home's container uses only loses this home's tag.
         note(image::untag(engine, home).await.map(drop));
+    }
+    for placed in everything.then(|| team::clusters(home)).into_iter().flatten() {
+        match placed.client.ping().await {
+            Ok(_) => note(relocation::remove_home(&placed, home).await),
+            Err(error) => note(Err(error)),
+        }
     }
     failures.into_iter().next().map_or(Ok(()), Err)
 }

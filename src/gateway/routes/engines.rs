@@ -8,14 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{JsonResult, TeamState};
-use crate::config::EngineSettings;
+use crate::config::{ClusterAddress, ClusterSettings, EngineSettings, cluster};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::engines;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::id::EngineName;
-use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::docker::{ConfigSource, DockerSandbox};
+use crate::sandbox::kubernetes::KubernetesSandbox;
+use crate::sandbox::placed_sandbox::PlacedSandbox;
 
 /// An engine that is to be added.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,9 +34,36 @@ pub(crate) struct NewEngine {
     /// Memory in bytes that the limits of its agents may add up to.
     #[serde(default)]
     pub(crate) memory: Option<u64>,
+    /// The image of the sandboxes in a cluster, which has the helper in it.
+    #[serde(default)]
+    pub(crate) image: Option<String>,
+    /// Size of the volume of a workspace in a cluster, in bytes.
+    #[serde(default)]
+    pub(crate) storage: Option<u64>,
+    /// The storage class of these volumes.
+    #[serde(default)]
+    pub(crate) storage_class: Option<String>,
     /// Name of the person, for the audit.
     #[serde(default)]
     pub(crate) by: Option<String>,
+}
+
+impl NewEngine {
+    /// Returns the settings of a cluster, if the address is that of one.
+    fn cluster(&self) -> Result<Option<ClusterSettings>, ApiError> {
+        let usage = |text: &str| ApiError::invalid("usage", text).with_hint("flock engine add --help");
+        if self.address.parse::<ClusterAddress>().is_err() {
+            return match self.image.is_some() || self.storage.is_some() || self.storage_class.is_some() {
+                true => Err(usage("image, storage and storageClass are for k8s:// addresses only")),
+                false => Ok(None),
+            };
+        }
+        Ok(Some(ClusterSettings {
+            image: self.image.clone().ok_or_else(|| usage("a cluster needs an image"))?,
+            storage: self.storage.unwrap_or(cluster::DEFAULT_STORAGE),
+            storage_class: self.storage_class.clone(),
+        }))
+    }
 }
 
 /// A change of the draining of an engine.
@@ -83,6 +112,7 @@ pub(crate) async fn add(
     JsonBody(wanted): JsonBody<NewEngine>,
 ) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
     let by = caller.speaks(wanted.by.as_deref())?;
+    let cluster = wanted.cluster()?;
     let mut labels = wanted.labels;
     labels.sort();
     labels.dedup();
@@ -90,6 +120,7 @@ pub(crate) async fn add(
         runtime: wanted.runtime,
         labels,
         memory: wanted.memory,
+        cluster,
         ..EngineSettings::new(wanted.name.clone(), Some(wanted.address))
     };
     let checks = engines::add(&team.swarm, &by, settings).await?;
@@ -110,9 +141,12 @@ pub(crate) async fn drain(
     if team.sandbox.is_none() {
         // No gateway runs, so no turn does, and nobody else would move them.
         let live = team.swarm.live().clone();
-        let local = team.swarm.engines().local().clone();
-        let sandbox = DockerSandbox::new(team.swarm.home().clone(), Arc::new(move || live.current()), local)
-            .with_engines(team.swarm.engines().clone());
+        let (home, engines) = (team.swarm.home(), team.swarm.engines());
+        let source: ConfigSource = Arc::new(move || live.current());
+        let docker = DockerSandbox::new(home.clone(), Arc::clone(&source), engines.local().clone())
+            .with_engines(engines.clone());
+        let clusters = KubernetesSandbox::new(home.clone(), Arc::clone(&source), engines.clone());
+        let sandbox = PlacedSandbox::new(Arc::new(docker), Arc::new(clusters), source);
         engines::move_agents(&team.swarm, &sandbox, &|_| false).await;
     }
     Ok(axum::Json(json!({"engine": shown(&team, &name).await?})))

@@ -71,7 +71,10 @@ impl CheckContainer {
         let mut findings = inspect::findings(spec, &found, limits_swap);
         let report = helper.probe(&[]).await?;
         let kernel = engine.kernel().await?;
-        let probe = ProbeResult::now(&report, &ProbeExpectations { writable: &[], kernel: Some(&kernel) });
+        let probe = ProbeResult::now(
+            &report,
+            &ProbeExpectations { kernel: Some(&kernel), ..ProbeExpectations::default() },
+        );
         findings.extend(probe.findings.iter().cloned());
         if let Some(finding) = findings.into_iter().next() {
             return Err(CheckError::NotConfined { finding });

@@ -5,7 +5,7 @@
 //! with the configuration it was made from shows if it is still the right one.
 
 mod acquire;
-mod activity_count;
+pub(crate) mod activity_count;
 mod attach;
 mod freeze;
 mod home_containers;
@@ -216,7 +216,10 @@ impl DockerSandbox {
             Some(inside) if inside == here.trim() => inside.to_owned(),
             _ => live.engine().kernel().await?,
         };
-        Ok(ProbeResult::now(&report, &ProbeExpectations { writable, kernel: Some(&kernel) }))
+        Ok(ProbeResult::now(
+            &report,
+            &ProbeExpectations { writable, kernel: Some(&kernel), is_behind_policy: false },
+        ))
     }
 
     /// Runs a program as [`Sandbox::attend`] does, with input that arrives while it runs. The end of the input is the

@@ -10,7 +10,8 @@ use super::connection::{Connection, PendingReply, PortForward};
 use super::error::HelperError;
 use super::line::{HelperStreams, RESUME_LIMIT, Redial};
 use super::message::{
-    Ended, JobState, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Reply, Request, Start,
+    Ended, JobState, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, PROBE_PATIENCE, Reply, Request,
+    Start,
 };
 use super::pausable_clock::PausableClock;
 use super::probe_report::ProbeReport;
@@ -231,7 +232,25 @@ impl HelperClient {
     /// Fails under the same conditions as [`HelperClient::run`]. Findings are not an error here, see
     /// [`ProbeReport::findings`].
     pub async fn probe(&self, targets: &[SocketAddr]) -> Result<ProbeReport, HelperError> {
-        let words: Vec<String> = targets.iter().map(SocketAddr::to_string).collect();
+        self.probe_with(targets.iter().map(SocketAddr::to_string).collect()).await
+    }
+
+    /// Probes a sandbox that has a network interface behind a policy that denies all traffic. Each address gets this time to
+    /// answer, because a packet that was dropped looks like one whose answer is slow.
+    ///
+    /// # Errors
+    ///
+    /// Fails under the same conditions as [`HelperClient::probe`].
+    pub async fn probe_network(
+        &self,
+        targets: &[SocketAddr],
+        patience: Duration,
+    ) -> Result<ProbeReport, HelperError> {
+        let patience = format!("{PROBE_PATIENCE}{}", millis(patience));
+        self.probe_with(targets.iter().map(SocketAddr::to_string).chain([patience]).collect()).await
+    }
+
+    async fn probe_with(&self, words: Vec<String>) -> Result<ProbeReport, HelperError> {
         let start = Start {
             probe: true,
             keep: u32::try_from(MAX_KEEP).unwrap_or(0),

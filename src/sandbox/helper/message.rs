@@ -9,6 +9,8 @@ use super::frame::Number;
 
 /// Version of the protocol. Both sides must use the same.
 pub const VERSION: u32 = 6;
+/// Begins the word by which a probe is told how long to wait for an answer, in milliseconds.
+pub const PROBE_PATIENCE: &str = "patience=";
 /// Limit on the output kept of a command, in bytes. Both halves must fit into one frame.
 pub const MAX_KEEP: usize = 768 * 1024;
 /// Limit on a command in bytes. Linux accepts no longer argument.

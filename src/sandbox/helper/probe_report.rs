@@ -62,6 +62,9 @@ pub struct ProbeExpectations<'a> {
     /// The release of the engine's kernel, if it was asked for. A runtime with its own kernel (gVisor, Kata) shows no
     /// seccomp mode, and is judged by the results of the tries.
     pub kernel: Option<&'a str>,
+    /// `true` if it has a network interface, behind a policy that denies all traffic. Then nothing that is sent gets an
+    /// answer, which the probe has to wait for.
+    pub is_behind_policy: bool,
 }
 
 /// The parsed lines of a probe.
@@ -110,7 +113,7 @@ impl ProbeReport {
         let has_own_kernel = self.has_own_kernel(expected);
         self.judge_identity(has_own_kernel, &mut findings);
         self.judge_files(writable, has_own_kernel, &mut findings);
-        self.judge_network(writable, &mut findings);
+        self.judge_network(expected, &mut findings);
         self.judge_calls(has_own_kernel, &mut findings);
         findings.truncate(MAX_FINDINGS);
         findings
@@ -216,9 +219,10 @@ impl ProbeReport {
         }
     }
 
-    fn judge_network(&self, writable: &[&str], findings: &mut Vec<String>) {
+    fn judge_network(&self, expected: &ProbeExpectations<'_>, findings: &mut Vec<String>) {
+        let writable = expected.writable;
         for name in self.all("interface").filter_map(<[String]>::first) {
-            if name != "lo" {
+            if name != "lo" && !expected.is_behind_policy {
                 findings.push(format!("it has the network interface {name}"));
             }
         }
@@ -227,6 +231,7 @@ impl ProbeReport {
             tried = true;
             if let [address, result, ..] = words
                 && result != "unreachable"
+                && !(result == "timeout" && expected.is_behind_policy)
             {
                 findings.push(format!("{address} can be reached ({result})"));
             }
@@ -320,7 +325,8 @@ namespace.user=closed
 took_us=3000
 end=whole
 ";
-    const ANY: ProbeExpectations<'static> = ProbeExpectations { writable: &[], kernel: None };
+    const ANY: ProbeExpectations<'static> =
+        ProbeExpectations { writable: &[], kernel: None, is_behind_policy: false };
 
     #[test]
     fn a_confined_sandbox_has_no_findings() {
@@ -354,7 +360,7 @@ end=whole
         let text = CONFINED.replace("took_us", "writable=/data/x\ntook_us");
         assert!(
             ProbeReport::parse(text.as_bytes())
-                .findings(&ProbeExpectations { writable: &["/data"], kernel: None })
+                .findings(&ProbeExpectations { writable: &["/data"], ..ANY })
                 .is_empty()
         );
     }
@@ -393,7 +399,7 @@ end=whole
         let text =
             CONFINED.replace("status.Seccomp=2", "status.Seccomp=0").replace("kernel=6.1.0", "kernel=4.4.0");
         let judge = |text: &str, kernel| {
-            ProbeReport::parse(text.as_bytes()).findings(&ProbeExpectations { writable: &[], kernel }).len()
+            ProbeReport::parse(text.as_bytes()).findings(&ProbeExpectations { kernel, ..ANY }).len()
         };
         assert_eq!(judge(&text, Some("6.1.0")), 0);
         assert_eq!(judge(&text, Some("4.4.0")), 1, "it is the engine's");
@@ -411,6 +417,21 @@ end=whole
             1,
             "tries are judged"
         );
+    }
+
+    #[test]
+    fn behind_a_policy_an_interface_is_no_way_out_and_an_answer_is_one() {
+        let policy = ProbeExpectations { is_behind_policy: true, ..ANY };
+        let judge = |line: &str| {
+            let text = CONFINED.replace("took_us", &format!("interface=eth0\n{line}\ntook_us"));
+            ProbeReport::parse(text.as_bytes()).findings(&policy)
+        };
+        assert_eq!(judge("connect=10.96.0.1:443 timeout"), Vec::<String>::new());
+        for result in ["open", "refused", "unknown"] {
+            let findings = judge(&format!("connect=10.96.0.1:443 {result}"));
+            assert_eq!(findings, [format!("10.96.0.1:443 can be reached ({result})")]);
+        }
+        assert!(!judge("writable=/etc").is_empty(), "all else is judged as everywhere");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::id::{AgentId, EngineName};
 use crate::nix_store::{self, NixError};
 use crate::provider::BoxFuture;
 use crate::sandbox::SandboxError;
+use crate::sandbox::engines::AgentPlace;
 use crate::store::StoreError;
 use crate::swarm::{Swarm, SwarmError};
 
@@ -203,12 +204,12 @@ pub(crate) async fn rename_packages(
     old: &AgentId,
     new: &AgentId,
 ) -> Result<(), String> {
-    let placed = packages.engines().of_id(new).await.map_err(|error| chain(&error))?.name;
+    let placed = packages.engines().place_of_id(new).await.map_err(|error| chain(&error))?;
     let renamed = packages.all().into_iter().map(|(engine, store)| async move {
         let renamed = Box::pin(store.rename_profile(old, new)).await;
         (engine, renamed)
     });
-    all_done(futures_util::future::join_all(renamed).await, &placed)
+    all_done(futures_util::future::join_all(renamed).await, placed.name())
 }
 
 /// Gives an agent the packages of another one, if the home has a package store.
@@ -222,6 +223,10 @@ pub(crate) async fn copy_packages(
     (from, to): (&AgentId, &AgentId),
     number: Option<u32>,
 ) -> Result<(), String> {
+    // In a cluster there are none.
+    if let Ok(AgentPlace::Cluster(_)) = packages.engines().place_of_id(from).await {
+        return Ok(());
+    }
     match packages.of_both(from, to).await {
         Ok(Some(store)) => unless_no_engine(Box::pin(store.copy_profile(from, to, number)).await),
         // Packages are in the store of one engine.
@@ -269,12 +274,12 @@ pub(crate) async fn forget_packages(
     packages: &nix_store::PackageStores,
     agent: &AgentId,
 ) -> Result<(), String> {
-    let placed = packages.engines().of_id(agent).await.map_err(|error| chain(&error))?.name;
+    let placed = packages.engines().place_of_id(agent).await.map_err(|error| chain(&error))?;
     let forgotten = packages.all().into_iter().map(|(engine, store)| async move {
         let forgotten = Box::pin(store.clean_up_profile(agent)).await;
         (engine, forgotten)
     });
-    all_done(futures_util::future::join_all(forgotten).await, &placed)
+    all_done(futures_util::future::join_all(forgotten).await, placed.name())
 }
 
 /// Returns the first error of a change in the stores of all engines. An agent may have been on any of them, but the packages

@@ -9,6 +9,8 @@ use crate::home::pending::{self, PendingOperation};
 use crate::home::{Home, elsewhere};
 use crate::openclaw::{identity, state};
 use crate::project;
+use crate::sandbox::engines::AgentPlace;
+use crate::sandbox::kubernetes::relocation;
 use crate::sandbox::workspace_volume::{self, FOREIGN, Removed};
 use crate::store::{AuditEntry, Level};
 use crate::swarm::Swarm;
@@ -77,8 +79,19 @@ impl Removal<'_> {
     async fn remove_volume(&self) -> Result<Option<String>, OperationError> {
         let agent = &self.pending.agent;
         let Some(mark) = elsewhere::read(self.workspace) else { return Ok(None) };
-        let Some(found) = self.swarm.engines().find(&mark.engine) else { return Ok(None) };
-        match workspace_volume::remove_with_sandbox(&found.engine, self.home(), agent, &mark).await {
+        let removed = match self.swarm.engines().find_any(&mark.engine) {
+            Some(AgentPlace::Engine(found)) => {
+                workspace_volume::remove_with_sandbox(&found.engine, self.home(), agent, &mark).await
+            }
+            Some(AgentPlace::Cluster(found)) => {
+                match relocation::remove_sandbox(&found, self.home(), agent).await {
+                    Ok(()) => relocation::remove_volume(&found, self.home(), &mark).await,
+                    Err(error) => Err(error),
+                }
+            }
+            None => return Ok(None),
+        };
+        match removed {
             Ok(Removed::Gone) => Ok(None),
             Ok(Removed::Foreign) => {
                 Ok(Some(format!("{FOREIGN}: {} on the engine {}", mark.volume, mark.engine)))

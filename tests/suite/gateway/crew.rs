@@ -19,6 +19,7 @@ use flock::provider::{BoxFuture, Catalog, StopReason, ToolSpec};
 use flock::runtime::{
     Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, Runtimes,
 };
+use flock::sandbox::Sandbox;
 use flock::sandbox::docker::DockerSandbox;
 use flock::sandbox::engine as docker;
 use flock::store::Store;
@@ -269,7 +270,7 @@ impl Crew {
         let swarm =
             Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), notifier }));
         let newest = live.clone();
-        let sandboxes = Arc::new(DockerSandbox::new(
+        let sandboxes: Arc<dyn Sandbox> = Arc::new(DockerSandbox::new(
             home.clone(),
             Arc::new(move || newest.current()),
             Arc::new(docker::Engine::from_env()),

@@ -1,5 +1,6 @@
 //! Installs a seccomp filter if the container's runtime applies none. gVisor ignores a container's profile unless it is
-//! configured to apply it, and so do Kata's guests.
+//! configured to apply it, and so do Kata's guests. In a Kubernetes cluster it is installed besides that of the runtime, which
+//! refuses less than flock's profile.
 //!
 //! The profile that flock gives the engine is an allow-list and stricter. This filter covers what must hold even
 //! without it. A workspace is a folder of the host whatever kernel the sandbox has, and a setuid file in it is a setuid
@@ -99,16 +100,23 @@ const RULES: [(u32, u32, Rule); 27] = [
 /// Installs the filter unless the process has one already. All processes that it starts inherit the filter.
 pub fn confine() {
     const PR_GET_SECCOMP: c_int = 21;
+    let none = 0 as c_ulong;
+    // SAFETY: a plain system call.
+    let mode = unsafe { prctl(PR_GET_SECCOMP, none, none, none, none) };
+    // Mode 2 means that a filter is installed already, usually the engine's profile.
+    if mode != 2 {
+        restrict();
+    }
+}
+
+/// Installs the filter, besides any that the process has already. A call is refused if one of them refuses it.
+pub fn restrict() {
     const PR_SET_SECCOMP: c_int = 22;
     const PR_SET_NO_NEW_PRIVS: c_int = 38;
     const FILTER: c_ulong = 2;
     let none = 0 as c_ulong;
     // SAFETY: plain system calls; the steps outlive the last one, which copies them.
     unsafe {
-        // Mode 2 means that a filter is installed already, usually the engine's profile.
-        if prctl(PR_GET_SECCOMP, none, none, none, none) == 2 {
-            return;
-        }
         let steps = steps();
         let program = Program { length: steps.len() as u16, steps: steps.as_ptr() };
         // Without this flag the kernel accepts filters only from privileged processes.

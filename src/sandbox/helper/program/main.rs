@@ -29,11 +29,17 @@ mod sys;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let word = std::env::args_os().nth(1).unwrap_or_default();
+    let rest = || std::env::args_os().skip(2);
     // Before anything else runs, so that every process in the container inherits the filter.
-    confine::confine();
-    match std::env::args_os().nth(1) {
-        Some(word) if word == "run" => return guest::run(std::env::args_os().skip(2)),
-        Some(word) if word == "confine" => return confine::run(std::env::args_os().skip(2)),
+    match word == "restrict" {
+        true => confine::restrict(),
+        false => confine::confine(),
+    }
+    match word.to_str() {
+        Some("run") => return guest::run(rest()),
+        Some("confine") => return confine::run(rest()),
+        Some("restrict") if rest().next().is_some() => return confine::run(rest()),
         _ => {}
     }
     sys::settle();

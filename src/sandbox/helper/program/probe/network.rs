@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use super::Lines;
 use super::calls::{self, Dialled};
+use crate::message::PROBE_PATIENCE;
 
 /// Addresses to try: a public resolver over IPv4 and IPv6, the metadata service of clouds, which hands out a machine's
 /// credentials, and a Docker engine on the default bridge.
 const TARGETS: [&str; 4] =
     ["1.1.1.1:53", "[2606:4700:4700::1111]:53", "169.254.169.254:80", "172.17.0.1:2375"];
-/// Timeout of one try. Without a route, connecting fails at once.
+/// Timeout of one try if none is given. Without a route, connecting fails at once.
 const PATIENCE: Duration = Duration::from_millis(4);
 /// Sockets of engines, which the walk may not reach.
 const ENGINES: [&str; 7] = [
@@ -40,18 +41,40 @@ pub fn interfaces(lines: &mut Lines) {
 /// Reports `connect=<address> <unreachable|refused|timeout|open>` for each address. Every result but the first means a
 /// way out.
 pub fn connects(targets: &str, lines: &mut Lines) {
-    let given = targets.split_ascii_whitespace().take(8);
-    for target in TARGETS.into_iter().chain(given) {
-        let Ok(address) = target.parse::<SocketAddr>() else { continue };
-        let result: &[u8] = match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(_) => b"open",
-            Err(error) => match error.kind() {
-                ErrorKind::ConnectionRefused => b"refused",
-                ErrorKind::TimedOut | ErrorKind::WouldBlock => b"timeout",
-                _ => b"unreachable",
-            },
-        };
-        lines.say("connect", &[target.as_bytes(), result]);
+    let words = targets.split_ascii_whitespace();
+    let patience = words.clone().find_map(|word| word.strip_prefix(PROBE_PATIENCE)?.parse().ok());
+    let patience = patience.map_or(PATIENCE, Duration::from_millis);
+    let given = TARGETS.into_iter().chain(words.take(8));
+    let addresses: Vec<(&str, SocketAddr)> =
+        given.filter_map(|target| Some((target, target.parse().ok()?))).collect();
+    // With a long time for each they are tried at the same time. A thread that can't be started has no result, and flock
+    // then counts the network as not probed.
+    let results: Vec<Option<&[u8]>> = if patience == PATIENCE {
+        addresses.iter().map(|(_, address)| Some(connect(address, patience))).collect()
+    } else {
+        std::thread::scope(|scope| {
+            let tries: Vec<_> = addresses
+                .iter()
+                .map(|(_, address)| {
+                    std::thread::Builder::new().spawn_scoped(scope, || connect(address, patience)).ok()
+                })
+                .collect();
+            tries.into_iter().map(|found| found.and_then(|found| found.join().ok())).collect()
+        })
+    };
+    for ((target, _), result) in addresses.iter().zip(results) {
+        lines.say("connect", &[target.as_bytes(), result.unwrap_or(b"unknown")]);
+    }
+}
+
+fn connect(address: &SocketAddr, patience: Duration) -> &'static [u8] {
+    match TcpStream::connect_timeout(address, patience) {
+        Ok(_) => b"open",
+        Err(error) => match error.kind() {
+            ErrorKind::ConnectionRefused => b"refused",
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => b"timeout",
+            _ => b"unreachable",
+        },
     }
 }
 

@@ -1,0 +1,220 @@
+//! Removes pods and volumes, and moves agents from a cluster to another engine.
+
+use futures_util::future;
+use serde_json::Value;
+
+use super::KubernetesSandbox;
+use super::client::ObjectKind;
+use super::objects::{self, LABEL_HOME, LABEL_WORKSPACE, SandboxObjects, label, name_of};
+use super::provision::{own, remove_found};
+use super::transfer::Transfer;
+use crate::error::chain;
+use crate::home::elsewhere::{self, Mark};
+use crate::home::{Home, instance};
+use crate::id::AgentId;
+use crate::sandbox::engines::{AgentPlace, PlacedCluster, PlannedMove};
+use crate::sandbox::workspace_volume::{self, FOREIGN, Removed};
+use crate::sandbox::{Relocation, SandboxError, workspace};
+
+impl KubernetesSandbox {
+    pub(super) async fn remove_pod(&self, agent: &AgentId) -> Result<(), SandboxError> {
+        let slot = self.slot(agent);
+        // No call may create the pod again while it is being removed.
+        let _making = slot.making.lock().await;
+        slot.forget();
+        self.end_unreached(agent).await?;
+        slot.record_probe(None);
+        slot.set_frozen(crate::sync::lock(&self.standing)(agent));
+        Ok(())
+    }
+
+    /// Ends the pod of an agent, wherever it is. Its workspace stays, and its next command makes a new one.
+    pub(super) async fn end_unreached(&self, agent: &AgentId) -> Result<(), SandboxError> {
+        match self.engines.place_of_id(agent).await? {
+            AgentPlace::Cluster(placed) => remove_sandbox(&placed, &self.home, agent).await,
+            AgentPlace::Engine(_) => Ok(()),
+        }
+    }
+
+    /// Removes all pods of the home in all clusters. Volumes stay.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first failure. The other pods are removed all the same.
+    pub async fn stop_all(&self) -> Result<(), SandboxError> {
+        crate::sync::lock(&self.slots).values().for_each(|slot| slot.forget());
+        let clusters = self.engines.clusters();
+        let stopped = clusters.iter().map(|placed| remove_pods(placed, &self.home));
+        future::join_all(stopped).await.into_iter().map(|removed| removed.map(drop)).collect()
+    }
+
+    /// Moves an agent away from its cluster if nothing runs. Its workspace comes back to this machine first, and from here its
+    /// next sandbox takes it along.
+    pub(super) async fn relocate_idle(&self, planned: &PlannedMove) -> Result<Relocation, SandboxError> {
+        let waits = |reason: &str| Ok(Relocation::Waits(reason.to_owned()));
+        if let Err(reason) = &planned.to {
+            return Ok(Relocation::Waits(reason.to_string()));
+        }
+        let (agent, slot) = (&planned.agent, self.slot(&planned.agent));
+        if slot.is_frozen() {
+            return waits("it is frozen; the command that ends this is flock thaw");
+        }
+        let Some(placed) = self.engines.cluster(&planned.from) else {
+            return waits("its engine was removed");
+        };
+        let config = (self.config)();
+        let Some(found) = config.agent(agent) else { return Err(SandboxError::Unknown(agent.clone())) };
+        let mark = elsewhere::read(&found.workspace).filter(|mark| mark.engine == placed.name);
+        if let Some(mark) = &mark {
+            // The volume is read by the pod.
+            let live = self.live(agent, &slot).await?;
+            if let Some(reason) = live.work().await {
+                return Ok(Relocation::Waits(reason));
+            }
+            let Ok(_making) = slot.making.try_lock() else { return waits("its sandbox is being made") };
+            // A command that begins from now on waits for the lock instead of ending with the pod.
+            slot.forget();
+            let failed = |(path, source)| SandboxError::Host { path, source };
+            let owner = workspace::owner(&found.identity).map_err(failed)?;
+            let pod = objects::pod_name(&read_instance(&self.home)?, agent);
+            let transfer = Transfer { cluster: &placed.client, agent, pod: &pod, mark };
+            Box::pin(transfer.bring_back(&found.workspace, owner)).await?;
+            return self.leave(planned, &placed, Some(mark)).await;
+        }
+        let Ok(_making) = slot.making.try_lock() else { return waits("its sandbox is being made") };
+        slot.forget();
+        self.leave(planned, &placed, None).await
+    }
+
+    async fn leave(
+        &self,
+        planned: &PlannedMove,
+        placed: &PlacedCluster,
+        mark: Option<&Mark>,
+    ) -> Result<Relocation, SandboxError> {
+        remove_sandbox(placed, &self.home, &planned.agent).await?;
+        if let Some(mark) = mark {
+            let volume = &mark.volume;
+            // The files are here: what is left there is no reason to keep the agent.
+            match remove_volume(placed, &self.home, mark).await {
+                Ok(Removed::Gone) => {}
+                Ok(Removed::Foreign) => tracing::warn!(volume, "{FOREIGN}"),
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::warn!(volume, error, "the volume of a workspace that is here now stays");
+                }
+            }
+        }
+        let to = self.engines.commit_move(planned).await?;
+        if to == planned.from {
+            return Ok(Relocation::Waits("its engine fits again, or has stopped answering".to_owned()));
+        }
+        tracing::info!(agent = %planned.agent, from = %planned.from, %to, "an agent moved to another engine");
+        Ok(Relocation::Done(to))
+    }
+}
+
+/// Removes an agent's pod and identity files from a cluster. Its volume stays.
+///
+/// # Errors
+///
+/// Returns the refusal of the cluster, and [`SandboxError::Foreign`] if they are another home's.
+pub(crate) async fn remove_sandbox(
+    placed: &PlacedCluster,
+    home: &Home,
+    agent: &AgentId,
+) -> Result<(), SandboxError> {
+    let instance = read_instance(home)?;
+    let name = objects::pod_name(&instance, agent);
+    let wanted = serde_json::json!({"metadata": {"labels": {LABEL_HOME: objects::home_label(&instance)}}});
+    if let Some(found) = placed.client.get(ObjectKind::Pod, &name).await? {
+        own(&wanted, &found)?;
+        remove_found(placed, &found).await?;
+    }
+    if let Some(found) = placed.client.get(ObjectKind::Identity, &name).await? {
+        own(&wanted, &found)?;
+        placed.client.delete(ObjectKind::Identity, &name, found["metadata"]["uid"].as_str()).await?;
+    }
+    Ok(())
+}
+
+/// Returns the pods that other gateways with the same files have left with this workspace.
+pub(super) async fn others(
+    placed: &PlacedCluster,
+    objects: &SandboxObjects,
+) -> Result<Vec<Value>, SandboxError> {
+    let (own, claim) = (name_of(&objects.pod), name_of(&objects.claim));
+    let group = label(&objects.pod, LABEL_WORKSPACE).unwrap_or_default();
+    let mut pods = placed.client.list(ObjectKind::Pod, (LABEL_WORKSPACE, group)).await?;
+    pods.retain(|pod| name_of(pod) != own && objects::has_claim(pod, claim));
+    Ok(pods)
+}
+
+/// Removes the volume that a workspace is, if this home has made it or a gateway that has the same files. It is no error if the
+/// volume is gone. The cluster keeps it until the last pod with it has ended.
+///
+/// # Errors
+///
+/// Returns the refusal of the cluster.
+pub(crate) async fn remove_volume(
+    placed: &PlacedCluster,
+    home: &Home,
+    mark: &Mark,
+) -> Result<Removed, SandboxError> {
+    let Some(found) = placed.client.get(ObjectKind::Claim, &mark.volume).await? else {
+        return Ok(Removed::Gone);
+    };
+    // A copy of a home has the marks of the original.
+    let of_us = |id: &String| label(&found, LABEL_WORKSPACE) == Some(objects::home_label(id).as_str());
+    if !workspace_volume::ids(home).iter().any(of_us) {
+        return Ok(Removed::Foreign);
+    }
+    let uid = found["metadata"]["uid"].as_str();
+    placed.client.delete(ObjectKind::Claim, &mark.volume, uid).await.map(|()| Removed::Gone)
+}
+
+/// Removes all pods of the home in a cluster, and returns their names. The cluster ends them by itself, so nobody waits for it.
+///
+/// # Errors
+///
+/// Returns the first refusal of the cluster. The other pods are removed all the same.
+pub(crate) async fn remove_pods(placed: &PlacedCluster, home: &Home) -> Result<Vec<String>, SandboxError> {
+    // A home that was never started has none.
+    let Ok(instance) = instance::read(home) else { return Ok(Vec::new()) };
+    let pods = placed.client.list(ObjectKind::Pod, (LABEL_HOME, &objects::home_label(&instance))).await?;
+    let gone = pods.iter().map(|pod| async move {
+        let (name, uid) = (name_of(pod), pod["metadata"]["uid"].as_str());
+        placed.client.delete(ObjectKind::Pod, name, uid).await.map(|()| name.to_owned())
+    });
+    future::join_all(gone).await.into_iter().collect()
+}
+
+/// Removes everything that the home has in a cluster but the volumes of workspaces.
+///
+/// # Errors
+///
+/// Returns the first refusal of the cluster.
+pub(crate) async fn remove_home(placed: &PlacedCluster, home: &Home) -> Result<(), SandboxError> {
+    for (kind, found) in all_of(placed, home).await? {
+        placed.client.delete(kind, name_of(&found), found["metadata"]["uid"].as_str()).await?;
+    }
+    Ok(())
+}
+
+async fn all_of(placed: &PlacedCluster, home: &Home) -> Result<Vec<(ObjectKind, Value)>, SandboxError> {
+    // A home that was never started has nothing.
+    let Ok(instance) = instance::read(home) else { return Ok(Vec::new()) };
+    let label = objects::home_label(&instance);
+    let mut all = Vec::new();
+    // The policy goes last, so that no pod is without.
+    for kind in [ObjectKind::Pod, ObjectKind::Identity, ObjectKind::Policy] {
+        let found = placed.client.list(kind, (LABEL_HOME, &label)).await?;
+        all.extend(found.into_iter().map(|found| (kind, found)));
+    }
+    Ok(all)
+}
+
+fn read_instance(home: &Home) -> Result<String, SandboxError> {
+    let failed = |error| SandboxError::Host { path: home.instance(), source: std::io::Error::other(error) };
+    instance::read(home).map_err(failed)
+}

@@ -1,0 +1,82 @@
+//! The state of one agent's sandbox in a cluster: the pod in use, and the wish to have it frozen.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+
+use crate::sandbox::JobRequest;
+use crate::sandbox::docker::activity_count::ActivityCount;
+use crate::sandbox::helper::{HelperClient, PausableClock};
+use crate::sandbox::probe::ProbeResult;
+use crate::sync::lock;
+
+/// An agent's sandbox, whether its pod exists or not.
+#[derive(Default)]
+pub(super) struct Slot {
+    /// Held while the pod is made or removed.
+    pub making: tokio::sync::Mutex<()>,
+    /// Held while the pod is frozen or thawed.
+    pub freezing: tokio::sync::Mutex<()>,
+    frozen: watch::Sender<bool>,
+    live: Mutex<Option<Arc<LivePod>>>,
+    probed: Mutex<Option<ProbeResult>>,
+}
+
+/// A pod in use.
+pub(super) struct LivePod {
+    pub client: Arc<HelperClient>,
+    /// The digest of everything that it was made from.
+    pub digest: String,
+    /// The commands and files for which a caller waits.
+    pub active: ActivityCount,
+}
+
+impl Slot {
+    pub fn live(&self) -> Option<Arc<LivePod>> {
+        lock(&self.live).clone().filter(|live| live.client.is_alive())
+    }
+
+    pub fn set(&self, live: Arc<LivePod>) {
+        *lock(&self.live) = Some(live);
+    }
+
+    /// Drops the connection. The pod itself goes on.
+    pub fn forget(&self) {
+        *lock(&self.live) = None;
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        *self.frozen.borrow()
+    }
+
+    pub fn set_frozen(&self, frozen: bool) {
+        self.frozen.send_replace(frozen);
+    }
+
+    pub fn patience(&self) -> PausableClock {
+        PausableClock::new(self.frozen.subscribe())
+    }
+
+    pub fn probed(&self) -> Option<ProbeResult> {
+        lock(&self.probed).clone()
+    }
+
+    pub fn record_probe(&self, probed: Option<ProbeResult>) {
+        *lock(&self.probed) = probed;
+    }
+}
+
+impl LivePod {
+    /// Returns what runs in the pod, in words, or `None` if nothing does.
+    pub async fn work(&self) -> Option<String> {
+        if !self.active.is_zero() {
+            return Some("a command runs in its sandbox".to_owned());
+        }
+        let jobs = self.client.jobs(JobRequest::List).await.map_or_else(|_| Vec::new(), |reply| reply.jobs);
+        match jobs.iter().filter(|job| job.end.is_none()).count() {
+            // One may have begun while the helper was asked for its jobs.
+            0 => (!self.active.is_zero()).then(|| "a command runs in its sandbox".to_owned()),
+            count => Some(format!("{count} background jobs run in its sandbox")),
+        }
+    }
+}
