@@ -18,6 +18,7 @@ mod helper;
 mod hostile;
 mod images;
 mod interleavings;
+mod kubernetes;
 mod mcp;
 mod mcp_packages;
 mod measure;

@@ -1,6 +1,7 @@
 //! What suites share: a home of their own, the built binary, waiting by condition.
 #![allow(dead_code, reason = "not every suite uses every part")]
 
+pub mod cluster;
 pub mod collector;
 pub mod database;
 pub mod docker;
