@@ -12,6 +12,19 @@ pub struct ClusterAddress {
     pub namespace: String,
 }
 
+impl ClusterAddress {
+    /// Returns the command by which a person removes the volume of a workspace.
+    #[must_use]
+    pub(crate) fn removal_of(&self, claim: &str) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "@%_+=:,./-".contains(c);
+        let context = match self.context.chars().all(plain) {
+            true => self.context.clone(),
+            false => format!("'{}'", self.context.replace('\'', "'\\''")),
+        };
+        format!("kubectl delete pvc {claim} --namespace {} --context {context}", self.namespace)
+    }
+}
+
 /// The settings of a cluster that no other engine has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSettings {
@@ -124,6 +137,17 @@ mod tests {
             "k8s://work/",
         ] {
             assert!(text.parse::<ClusterAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_command_that_removes_a_volume_is_one_for_a_shell() {
+        for (address, context) in [("k8s://arn:aws:1/f", "arn:aws:1"), ("k8s://a'$(b)/f", "'a'\\''$(b)'")] {
+            let address: ClusterAddress = address.parse().unwrap();
+            assert_eq!(
+                address.removal_of("flock-ws-a-1"),
+                format!("kubectl delete pvc flock-ws-a-1 --namespace f --context {context}")
+            );
         }
     }
 

@@ -15,7 +15,7 @@ use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::engine_check::{self, EngineCheck};
 use crate::sandbox::engines::PlacedCluster;
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::kubernetes::cluster_check;
+use crate::sandbox::kubernetes::{cluster_check, relocation};
 use crate::sandbox::workspace_volume;
 
 /// Checks the engine. If it answers and there is a configuration, the images, the runtimes and the package store are
@@ -61,7 +61,13 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
         async move {
             if let Some(placed) = cluster {
                 let checks = Box::pin(cluster_check::run(home, config, settings, &placed)).await;
-                return checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
+                let is_good = checks.iter().all(|check| check.ok);
+                let mut checks: Vec<_> =
+                    checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
+                if is_good {
+                    checks.extend(unclaimed_in(&placed, home).await);
+                }
+                return checks;
             }
             let checks = Box::pin(engine_check::run(home, config, settings, &engine, &[own])).await;
             let is_good = checks.iter().all(|check| check.ok);
@@ -85,6 +91,22 @@ async fn unclaimed(engine: &Engine, home: &Home, name: &EngineName) -> Vec<Check
             .map(|volume| {
                 let text = format!("{name}: the volume {volume} is the workspace of no agent of this home");
                 Check::warn(NAME, text, format!("docker volume rm {volume}, on the machine of {name}"))
+            })
+            .collect(),
+        Err(error) => vec![Check::failed(NAME, error.into())],
+    }
+}
+
+/// Warns of workspaces in a cluster that belong to no agent.
+async fn unclaimed_in(placed: &PlacedCluster, home: &Home) -> Vec<Check> {
+    const NAME: &str = "engines";
+    match relocation::unclaimed(placed, home).await {
+        Ok(found) => found
+            .into_iter()
+            .map(|claim| {
+                let text =
+                    format!("{}: the volume {claim} is the workspace of no agent of this home", placed.name);
+                Check::warn(NAME, text, placed.client.address().removal_of(&claim))
             })
             .collect(),
         Err(error) => vec![Check::failed(NAME, error.into())],

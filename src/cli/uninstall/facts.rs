@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::completions::{Shell, script};
 use super::super::{Failure, service, team};
-use crate::config::{self, ConfigError};
+use crate::config::{self, ClusterAddress, Config, ConfigError};
 use crate::home::elsewhere::{self, Mark};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, instance, version};
@@ -14,6 +14,7 @@ use crate::install::versions;
 use crate::openclaw::{self, sandboxes, uninstall};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image;
+use crate::sandbox::kubernetes::relocation;
 use crate::sandbox::{SandboxError, containers, volumes};
 use crate::supervise::launch;
 use crate::supervise::pid_file;
@@ -43,12 +44,21 @@ pub(crate) struct HomeFacts {
     pub on_openclaw: OpenClawAgents,
     /// Workspaces outside the home.
     pub workspaces: Vec<PathBuf>,
-    /// Workspaces on other machines, each with its place.
-    pub remote_workspaces: Vec<(AgentId, Mark)>,
+    pub remote_workspaces: Vec<RemoteWorkspace>,
     /// flock's own program, and the command that removes it.
     pub program: Option<(PathBuf, String)>,
     /// Completion scripts of flock that a person installed.
     pub completions: Vec<PathBuf>,
+}
+
+/// A workspace on another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RemoteWorkspace {
+    pub agent: AgentId,
+    /// The engine and the volume.
+    pub mark: Mark,
+    /// The address of the engine, if it is a cluster.
+    pub cluster: Option<ClusterAddress>,
 }
 
 /// An entry of the home's folder.
@@ -125,6 +135,8 @@ pub(crate) struct EngineObjects {
     pub volumes: Vec<String>,
     pub networks: Vec<String>,
     pub images: Vec<String>,
+    /// Objects in Kubernetes clusters, each with the name of the cluster.
+    pub cluster: Vec<String>,
 }
 
 /// Collects the facts.
@@ -166,12 +178,23 @@ pub(crate) async fn gather(home: &Home) -> Result<HomeFacts, Failure> {
         // Those of a home that joined others belong to the home that has the files.
         remote_workspaces: match home.files() == home.root() {
             // As far as they can be read. No volume goes with a mark.
-            true => elsewhere::marks(&home.workspaces()).unwrap_or_default(),
+            true => remote_workspaces(home, config.as_ref().ok()),
             false => Vec::new(),
         },
         program: launch::program().ok().map(|path| (path.clone(), uninstall_command(&path))),
         completions: completions(),
     })
+}
+
+fn remote_workspaces(home: &Home, config: Option<&Config>) -> Vec<RemoteWorkspace> {
+    let marks = elsewhere::marks(&home.workspaces()).unwrap_or_default();
+    let engines = config.map(|config| config.engines.as_slice()).unwrap_or_default();
+    let place = |(agent, mark): (AgentId, Mark)| {
+        let engine = engines.iter().find(|engine| engine.name == mark.engine);
+        let cluster = engine.and_then(|engine| Some(engine.as_cluster()?.0));
+        RemoteWorkspace { agent, mark, cluster }
+    };
+    marks.into_iter().map(place).collect()
 }
 
 /// Returns the entries of the home's folder, or `None` if it does not exist.
@@ -262,6 +285,14 @@ async fn engine_facts(home: &Home) -> EngineFacts {
                     found.images.extend(more.images);
                 }
             }
+            for placed in team::clusters(home) {
+                // Nor is one of these waited for.
+                if placed.client.ping().await.is_ok()
+                    && let Ok(more) = relocation::belongings(&placed, home).await
+                {
+                    found.cluster.extend(more.into_iter().map(|name| format!("{}: {name}", placed.name)));
+                }
+            }
             EngineFacts::Found(found)
         }
         Err(error) => {
@@ -286,6 +317,7 @@ pub(crate) async fn belongings(engine: &Engine, home: &Home) -> Result<EngineObj
         volumes: volumes::list(engine, home).await?,
         networks: volumes::networks(engine, home).await?,
         images: image::tags(engine, home).await?,
+        cluster: Vec::new(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use super::facts::{EngineFacts, EngineObjects, HomeEntry, HomeFacts, OpenClawAgents};
+use super::facts::{EngineFacts, EngineObjects, HomeEntry, HomeFacts, OpenClawAgents, RemoteWorkspace};
 use crate::error::Kind;
 use crate::ui::Failure;
 
@@ -213,14 +213,18 @@ fn plan_everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) ->
         Leftover::new(&path.display(), "a completion script, which you put there", Some(mend))
     };
     plan.left.extend(facts.workspaces.iter().map(workspace));
-    plan.left.extend(facts.remote_workspaces.iter().map(|(agent, mark)| {
+    plan.left.extend(facts.remote_workspaces.iter().map(|RemoteWorkspace { agent, mark, cluster }| {
         let what = format!("the workspace of {agent}");
-        let mend = format!("docker volume rm {}, on the machine of {}", mark.volume, mark.engine);
-        Leftover::new(
-            &what,
-            &format!("a volume of the engine {}, on another machine", mark.engine),
-            Some(mend),
-        )
+        let (why, mend) = match cluster {
+            Some(address) => {
+                (format!("a volume of the cluster {}", mark.engine), address.removal_of(&mark.volume))
+            }
+            None => (
+                format!("a volume of the engine {}, on another machine", mark.engine),
+                format!("docker volume rm {}, on the machine of {}", mark.volume, mark.engine),
+            ),
+        };
+        Leftover::new(&what, &why, Some(mend))
     }));
     plan.left.extend(facts.completions.iter().map(completion));
     if let Some((path, mend)) = &facts.program {

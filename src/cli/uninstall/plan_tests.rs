@@ -80,14 +80,20 @@ fn user_data_is_kept_unless_purged() {
 #[test]
 fn workspaces_on_other_machines_are_left_and_named() {
     let mark = Mark { engine: "far".parse().unwrap(), volume: "flock-ws-ada-0123".to_owned() };
-    let facts = HomeFacts { remote_workspaces: vec![("ada".parse().unwrap(), mark)], ..used_home() };
-    for request in [ALL, PURGE] {
-        let plan = plan_of(&facts, request);
-        assert_eq!(left(&plan), ["the workspace of ada"]);
-        assert_eq!(
-            plan.left[0].mend.as_deref(),
-            Some("docker volume rm flock-ws-ada-0123, on the machine of far")
-        );
+    for (cluster, mend) in [
+        (None, "docker volume rm flock-ws-ada-0123, on the machine of far"),
+        (
+            Some("k8s://work/flock".parse().unwrap()),
+            "kubectl delete pvc flock-ws-ada-0123 --namespace flock --context work",
+        ),
+    ] {
+        let place = RemoteWorkspace { agent: "ada".parse().unwrap(), mark: mark.clone(), cluster };
+        let facts = HomeFacts { remote_workspaces: vec![place], ..used_home() };
+        for request in [ALL, PURGE] {
+            let plan = plan_of(&facts, request);
+            assert_eq!(left(&plan), ["the workspace of ada"]);
+            assert_eq!(plan.left[0].mend.as_deref(), Some(mend));
+        }
     }
 }
 

@@ -177,6 +177,7 @@ fn rows(step: &UninstallStep) -> Vec<(&'static str, Vec<String>)> {
             ("volume", found.volumes.clone()),
             ("network", found.networks.clone()),
             ("image", found.images.clone()),
+            ("cluster", found.cluster.clone()),
         ]
         .into_iter()
         .filter(|(_, names)| !names.is_empty())

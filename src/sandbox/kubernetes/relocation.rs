@@ -173,6 +173,29 @@ pub(crate) async fn remove_volume(
     placed.client.delete(ObjectKind::Claim, &mark.volume, uid).await.map(|()| Removed::Gone)
 }
 
+/// Returns the claims for workspaces that this home has made in a cluster, and that no mark has.
+///
+/// # Errors
+///
+/// Returns the refusal of the cluster, or an error if the marks can't be read.
+pub(crate) async fn unclaimed(placed: &PlacedCluster, home: &Home) -> Result<Vec<String>, SandboxError> {
+    let mut names = Vec::new();
+    for id in workspace_volume::ids(home) {
+        let label = objects::home_label(&id);
+        let found = placed.client.list(ObjectKind::Claim, (LABEL_WORKSPACE, &label)).await?;
+        // One that is being removed is there until its pod has ended.
+        let found = found.iter().filter(|claim| claim["metadata"]["deletionTimestamp"].is_null());
+        names.extend(found.map(|claim| name_of(claim).to_owned()));
+    }
+    // Read last: a volume is there before its mark.
+    let marks = workspace_volume::marks(home)?;
+    names.retain(|name| {
+        name.starts_with(elsewhere::VOLUMES) && marks.iter().all(|(_, mark)| mark.volume != *name)
+    });
+    names.sort();
+    Ok(names)
+}
+
 /// Removes all pods of the home in a cluster, and returns their names. The cluster ends them by itself, so nobody waits for it.
 ///
 /// # Errors
@@ -199,6 +222,16 @@ pub(crate) async fn remove_home(placed: &PlacedCluster, home: &Home) -> Result<(
         placed.client.delete(kind, name_of(&found), found["metadata"]["uid"].as_str()).await?;
     }
     Ok(())
+}
+
+/// Returns what [`remove_home`] would remove, as in `pods/NAME`.
+///
+/// # Errors
+///
+/// Returns the first refusal of the cluster.
+pub(crate) async fn belongings(placed: &PlacedCluster, home: &Home) -> Result<Vec<String>, SandboxError> {
+    let found = all_of(placed, home).await?;
+    Ok(found.iter().map(|(kind, found)| format!("{}/{}", kind.resource().1, name_of(found))).collect())
 }
 
 async fn all_of(placed: &PlacedCluster, home: &Home) -> Result<Vec<(ObjectKind, Value)>, SandboxError> {
