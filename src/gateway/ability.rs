@@ -6,21 +6,24 @@ use std::collections::BTreeMap;
 use crate::config::bridges::BridgeSecret;
 use crate::config::{Agent, Config, McpServer, secret};
 use crate::error::{Explain as _, chain};
-use crate::home::Home;
+use crate::home::{Home, elsewhere};
 use crate::id::ModelRef;
 use crate::install::versions;
 use crate::mcp::installed_problem;
 use crate::openclaw::plugin;
 use crate::provider::Catalog;
 use crate::runtime::NATIVE;
+use crate::sandbox::kubernetes::access::ClusterAccess;
 use crate::store::{LeaseKind, LeaseSubject};
 
 /// Returns the subjects that this gateway can't take care of, each with the reason.
 pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeMap<LeaseSubject, String> {
     let mut looked = Looked::default();
     let mut found = BTreeMap::new();
+    let has_cluster = config.engines.iter().any(|engine| engine.cluster.is_some());
     for agent in &config.agents {
-        if let Some(reason) = of_agent(home, config, catalog, agent, &mut looked) {
+        let cluster = has_cluster.then(|| of_cluster(home, config, agent)).flatten();
+        if let Some(reason) = cluster.or_else(|| of_agent(home, config, catalog, agent, &mut looked)) {
             found.insert(LeaseSubject::agent(&agent.id), reason);
         }
     }
@@ -48,6 +51,15 @@ fn of_server(home: &Home, server: &McpServer) -> Option<String> {
         return Some(format!("the secret {name} is not in {}", home.secrets().display()));
     }
     installed_problem(home, server, false)
+}
+
+/// Returns the reason why the cluster that has the agent's workspace can't be reached from here.
+fn of_cluster(home: &Home, config: &Config, agent: &Agent) -> Option<String> {
+    let name = elsewhere::engine_of(&agent.workspace)?;
+    config.engines.iter().find(|engine| engine.name == name && engine.cluster.is_some())?;
+    let access = secret::get(home, &ClusterAccess::secret(&name));
+    let is_there = access.is_ok_and(|access| access.is_some());
+    (!is_there).then(|| format!("the access to the cluster {name} is not here: flock engine renew {name}"))
 }
 
 /// The results that many agents share.
@@ -86,4 +98,37 @@ fn of_agent<'c>(
         first.get_or_insert_with(|| lack.clone());
     }
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::home::elsewhere::Mark;
+
+    #[test]
+    fn a_gateway_without_the_access_to_a_cluster_leaves_its_agents_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let document = json!({
+            "gateway": {"auth": {"token": "t"}},
+            "plugins": {"entries": {"flock": {"config": {
+                "gatewayAgents": [{"id": "ada", "role": "worker"}, {"id": "bob", "role": "worker"}],
+                "engines": {"far": {"address": "k8s://work/flock", "image": "flock:1"}},
+            }}}},
+        });
+        let config = crate::config::parse::config(&document, &home).unwrap();
+        let far: crate::id::EngineName = "far".parse().unwrap();
+        let ada = &config.agents[0];
+        std::fs::create_dir_all(home.workspaces()).unwrap();
+        elsewhere::mark(&ada.workspace, &Mark::new(&far, &ada.id)).unwrap();
+        let catalog = Catalog::new(home.clone());
+        let found = lacking(&home, &config, &catalog);
+        let subjects: Vec<&str> = found.keys().map(|subject| subject.name.as_str()).collect();
+        assert_eq!(subjects, ["ada"]);
+        secret::set(&home, &ClusterAccess::secret(&far), "{}").unwrap();
+        assert!(lacking(&home, &config, &catalog).is_empty());
+    }
 }

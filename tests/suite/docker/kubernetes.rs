@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use flock::config::{ClusterSettings, EngineSettings, secret};
 use flock::home::{Home, elsewhere, instance};
+use flock::sandbox::docker::DockerSandbox;
 use flock::sandbox::helper;
 use flock::sandbox::image::{self, Recipe};
 use flock::sandbox::kubernetes::KubernetesSandbox;
@@ -389,6 +390,46 @@ fn only_the_given_authority_is_trusted_and_only_a_known_client_is_served() {
         // A new access is used at once.
         give_access(&team.home, &cluster, "stand-in");
         assert!(client.ping().await.is_ok());
+    });
+}
+
+#[test]
+fn a_gateway_of_a_group_finds_the_volume_of_an_agent_that_another_one_had() {
+    let Some(scene) = Scene::new() else { return };
+    let first = &scene.team.home;
+    std::fs::write(first.root().join("flock-files"), "0123456789abcdef\n").unwrap();
+    let folder = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap().join("second");
+    std::fs::create_dir(&root).unwrap();
+    std::os::unix::fs::symlink(first.root(), root.join("files")).unwrap();
+    let second = Home::new(root, None);
+    second.make_folders().unwrap();
+    instance::settle(&second).unwrap();
+    assert_eq!(second.workspace(&id("ada")), scene.workspace(), "they have the same files");
+    give_access(&second, &scene.cluster, "stand-in");
+    docker::block_on(async {
+        let here = scene.sandbox().0;
+        assert_eq!(output(&here, "echo first > seen; cat seen").await, "first");
+        let of_first = scene.cluster.objects("pods")[0]["metadata"]["uid"].clone();
+
+        // The agent is the second gateway's from now on. The first one was cut off and has left its pod.
+        let engine = Arc::clone(&scene.team.engine);
+        let docker = Arc::new(DockerSandbox::new(second.clone(), scene.team.source(), engine));
+        let engines = Arc::clone(docker.engines());
+        let clusters = Arc::new(KubernetesSandbox::new(second.clone(), scene.team.source(), engines));
+        let there = PlacedSandbox::new(docker, Arc::clone(&clusters), scene.team.source());
+        assert_eq!(output(&there, "cat seen; echo second >> seen").await, "first");
+        let pods = scene.cluster.objects("pods");
+        assert_eq!(pods.len(), 1, "two pods never have the same workspace: {pods:#?}");
+        assert_ne!(pods[0]["metadata"]["uid"], of_first);
+        assert_eq!((scene.left("persistentvolumeclaims"), scene.left("networkpolicies")), (1, 2));
+
+        // It ends its own pods only, and the agent goes back.
+        clusters.stop_all().await.unwrap();
+        assert_eq!(output(&here, "cat seen").await, "first\nsecond");
+        clusters.stop_all().await.unwrap();
+        assert_eq!(output(&here, "wc -l < seen").await, "2");
+        assert_eq!(scene.left("persistentvolumeclaims"), 1);
     });
 }
 
