@@ -56,11 +56,12 @@ impl StatusSource for DockerStatusSource {
     fn status(&self) -> BoxFuture<'_, Value> {
         Box::pin(async move {
             // Both queries run at the same time, so a silent engine costs the limit only once.
-            let (mut listed, images) = tokio::join!(self.containers(), self.images());
+            let pods = self.sandboxes.clusters().containers(ENGINE_TIMEOUT);
+            let (mut listed, images, pods) = tokio::join!(self.containers(), self.images(), pods);
             let probes = self.sandboxes.probes();
             // The machine's own engine is the first one.
             let own = listed.remove(0).1;
-            let others = listed.into_iter().filter_map(|(_, found)| found.ok()).flatten();
+            let others = listed.into_iter().filter_map(|(_, found)| found.ok()).flatten().chain(pods);
             let mut status = match own {
                 Ok(containers) => {
                     let store = names::store(self.live.home());
@@ -123,7 +124,9 @@ impl DockerStatusSource {
         let measured = self.containers().await.into_iter().map(|(found, listed)| async move {
             Ok::<_, SandboxError>(load::measure(&found.engine, listed?, LoadDeadlines::default()).await)
         });
-        for measured in futures_util::future::join_all(measured).await {
+        let pods = self.sandboxes.clusters().measure(LoadDeadlines::default().one);
+        let (measured, pods) = tokio::join!(futures_util::future::join_all(measured), pods);
+        for measured in measured.into_iter().chain(pods) {
             match measured {
                 Ok(found) => sandboxes.extend(found),
                 Err(error) => {

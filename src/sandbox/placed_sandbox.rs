@@ -35,6 +35,12 @@ impl PlacedSandbox {
         &self.docker
     }
 
+    /// Returns the sandboxes in clusters.
+    #[must_use]
+    pub(crate) const fn clusters(&self) -> &Arc<KubernetesSandbox> {
+        &self.clusters
+    }
+
     /// Probes an agent's sandbox now, after creating it if necessary.
     ///
     /// # Errors

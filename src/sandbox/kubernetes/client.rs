@@ -193,6 +193,17 @@ impl ClusterClient {
         }
     }
 
+    /// Returns what the pods with a label use, as the cluster has measured it last.
+    ///
+    /// # Errors
+    ///
+    /// Returns the refusal of the cluster. One without a metrics server refuses it, and one whose access has no right to read it.
+    pub(crate) async fn usage(&self, label: (&str, &str)) -> Result<Vec<Value>, SandboxError> {
+        let namespace = &self.address.namespace;
+        let path = format!("apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
+        self.items(&path, label).await.map_err(|error| self.error("tell what its pods use", error))
+    }
+
     /// Makes an object. Returns `None` if there is one of this name already.
     ///
     /// # Errors

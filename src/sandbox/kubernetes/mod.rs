@@ -9,6 +9,7 @@ pub mod client;
 pub(crate) mod cluster_check;
 pub mod deviations;
 mod freeze;
+mod listing;
 pub mod objects;
 pub mod pod_state;
 mod provision;

@@ -434,6 +434,41 @@ fn a_gateway_of_a_group_finds_the_volume_of_an_agent_that_another_one_had() {
 }
 
 #[test]
+fn pods_are_shown_where_containers_are() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let cluster = Cluster::start_plain();
+    let kubeconfig = home.file("kubeconfig.json");
+    std::fs::write(&kubeconfig, cluster.kubeconfig()).unwrap();
+    let image = ClusterImage(format!("flock-stand-in-cli:{:08x}", rand::random::<u32>()));
+    home.flock(["engine", "image", &image.0]).ok();
+    let add = ["engine", "add", "far", "k8s://stand-in/flock", "--labels", "gpu", "--image", &image.0];
+    home.flock([&add[..], &["--kubeconfig", kubeconfig.to_str().unwrap()]].concat()).ok();
+    home.flock(["start"]).ok();
+    home.flock(["add", "painter", "--labels", "gpu"]).ok();
+    let painter = || {
+        let status = home.flock(["status", "--json"]).ok().json();
+        let found = status["containers"].as_array().cloned().unwrap_or_default();
+        found.into_iter().find(|one| one["agent"] == "painter").unwrap_or_default()
+    };
+    let shown = painter();
+    assert_eq!(
+        (&shown["state"], &shown["probe"]["confined"]),
+        (&json!("running"), &json!(true)),
+        "{shown:#}"
+    );
+    home.flock(["freeze", "painter"]).ok();
+    wait_until("it is shown as frozen", LIMIT, || {
+        let shown = painter();
+        if shown["state"] == "paused" { Ok(()) } else { Err(shown.to_string()) }
+    });
+    home.flock(["stop"]).ok();
+    wait_until("its pod goes", LIMIT, || match cluster.objects("pods").len() {
+        0 => Ok(()),
+        count => Err(format!("{count}")),
+    });
+}
+
+#[test]
 fn a_cluster_is_added_checked_shown_and_removed() {
     let Some(home) = TempHome::init_in_docker() else { return };
     let cluster = Cluster::start_plain();

@@ -335,6 +335,17 @@ impl State {
                 );
             }
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => return self.review(request).await,
+            "/apis/metrics.k8s.io/v1beta1/namespaces/flock/pods" => {
+                let measured = |pod: Value| {
+                    json!({
+                        "metadata": {"name": pod["metadata"]["name"]},
+                        "containers": [{"name": "sandbox", "usage": {"cpu": "20m", "memory": "8Mi"}}],
+                    })
+                };
+                let items: Vec<Value> =
+                    of(&self.objects.lock().unwrap(), "pods").into_iter().map(measured).collect();
+                return respond(StatusCode::OK, &json!({"kind": "PodMetricsList", "items": items}));
+            }
             _ => {}
         }
         let Some(asked) = Asked::of(&request) else {
