@@ -176,7 +176,11 @@ impl Swarm {
         let until = parks.blocked(&credential.id, model, now).or_else(|| {
             let is_tried_elsewhere =
                 parks.find(&credential.id, model).is_some() && !self.may_probe(&credential.id);
-            is_tried_elsewhere.then(|| now.saturating_add(GIVE_UP_WAIT))
+            is_tried_elsewhere.then(|| {
+                // Whoever asks this makes no call then, and without a turn that waits nobody else would want to try it.
+                self.want_probe(&credential.id);
+                now.saturating_add(GIVE_UP_WAIT)
+            })
         })?;
         Some(QuotaParked { name: credential.name.clone(), until })
     }

@@ -102,9 +102,14 @@ impl Swarm {
     pub(super) fn enter_probe(&self, credential: &str) -> Option<LeaseUse> {
         let entered = self.ownership.enter(subject(credential));
         if entered.is_none() {
-            lock(&self.quotas.asked).insert(credential.to_owned(), clock::boot_ms());
+            self.want_probe(credential);
         }
         entered
+    }
+
+    /// Takes note that a call would have tried a credential here.
+    pub(super) fn want_probe(&self, credential: &str) {
+        lock(&self.quotas.asked).insert(credential.to_owned(), clock::boot_ms());
     }
 
     /// Returns `true` if no other gateway is the one that tries the credential.

@@ -11,7 +11,7 @@ use crate::team::stage::add;
 const SERVER: &str = include_str!("../../../fixtures/mcp/server.py");
 
 /// Counts its calls in the folder of the server, and says in which sandbox that is.
-const COUNT: &str = "import os\nopen('/workspace/calls', 'a').write('x')\nresult = os.uname()[1], \
+const COUNT: &str = "import os\nopen('/workspace/calls', 'a').write('x')\nresult = os.readlink('/proc/self/ns/pid'), \
     os.path.getsize('/workspace/calls')";
 
 /// Two gateways with a server whose tool all agents may call.
@@ -47,9 +47,10 @@ fn called(pair: &Pair, home: &TempHome, agent: &str) -> (String, usize) {
         let is_answered = run.code == 0 && run.stdout.contains("of the MCP server tools");
         if is_answered { Ok(run.stdout) } else { Err(format!("{run:?}\n{}", pair.logs())) }
     });
-    let line = said.lines().rev().find(|line| line.starts_with("('")).unwrap_or_else(|| panic!("{said}"));
-    let (name, count) = line.trim_matches(['(', ')']).split_once(", ").unwrap();
-    (name.trim_matches('\'').to_owned(), count.parse().unwrap())
+    let result = said.rsplit_once("('").and_then(|(_, rest)| rest.split_once("', "));
+    let (place, count) = result.unwrap_or_else(|| panic!("{said}"));
+    let digits: String = count.chars().take_while(char::is_ascii_digit).collect();
+    (place.to_owned(), digits.parse().unwrap())
 }
 
 /// Returns `true` if the gateway of a home has the server.
