@@ -454,6 +454,9 @@ _flock() {
             flock__subcmd__engine,help)
                 cmd="flock__subcmd__engine__subcmd__help"
                 ;;
+            flock__subcmd__engine,image)
+                cmd="flock__subcmd__engine__subcmd__image"
+                ;;
             flock__subcmd__engine,list)
                 cmd="flock__subcmd__engine__subcmd__list"
                 ;;
@@ -480,6 +483,9 @@ _flock() {
                 ;;
             flock__subcmd__engine__subcmd__help,help)
                 cmd="flock__subcmd__engine__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__engine__subcmd__help,image)
+                cmd="flock__subcmd__engine__subcmd__help__subcmd__image"
                 ;;
             flock__subcmd__engine__subcmd__help,list)
                 cmd="flock__subcmd__engine__subcmd__help__subcmd__list"
@@ -816,6 +822,9 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__engine,drain)
                 cmd="flock__subcmd__help__subcmd__engine__subcmd__drain"
+                ;;
+            flock__subcmd__help__subcmd__engine,image)
+                cmd="flock__subcmd__help__subcmd__engine__subcmd__image"
                 ;;
             flock__subcmd__help__subcmd__engine,list)
                 cmd="flock__subcmd__help__subcmd__engine__subcmd__list"
@@ -3810,7 +3819,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list ls show drain renew remove rm help"
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list ls show drain renew image remove rm help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3832,7 +3841,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine__subcmd__add)
-            opts="-q -v -y -h --ca --cert --key --runtime --labels --memory --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --ca --cert --key --image --storage --storage-class --kubeconfig --runtime --labels --memory --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3847,6 +3856,22 @@ _flock() {
                     return 0
                     ;;
                 --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --storage)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --storage-class)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3900,7 +3925,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine__subcmd__help)
-            opts="add list show drain renew remove help"
+            opts="add list show drain renew image remove help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3942,6 +3967,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__engine__subcmd__help__subcmd__image)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -4011,6 +4050,28 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__engine__subcmd__image)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__engine__subcmd__list)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -4056,7 +4117,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine__subcmd__renew)
-            opts="-q -v -y -h --ca --cert --key --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --ca --cert --key --kubeconfig --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4071,6 +4132,10 @@ _flock() {
                     return 0
                     ;;
                 --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5142,7 +5207,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__engine)
-            opts="add list show drain renew remove"
+            opts="add list show drain renew image remove"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5170,6 +5235,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__engine__subcmd__drain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__engine__subcmd__image)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

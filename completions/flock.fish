@@ -476,27 +476,32 @@ complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcomm
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from help" -f -a "pin" -d 'Show the pin of the package set, or move it'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from help" -f -a "rollback" -d 'Undo the last change of an agent\'s packages'
 complete -c flock -n "__fish_flock_using_subcommand nix; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -l json -d 'Print the result as JSON'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -s q -l quiet -d 'Print only data, warnings and errors'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -s v -l verbose -d 'Print more details'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "add" -d 'Add an engine after it was checked'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "list" -d 'List the engines with their agents'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "ls" -d 'List the engines with their agents'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "show" -d 'Show an engine'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "drain" -d 'Move the agents of an engine to others, each when its turn has ended'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "renew" -d 'Replace the certificates of an engine with TLS'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "remove" -d 'Remove an engine with all that this home has in it'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "rm" -d 'Remove an engine with all that this home has in it'
-complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew remove rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "add" -d 'Add an engine after it was checked'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "list" -d 'List the engines with their agents'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "ls" -d 'List the engines with their agents'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "show" -d 'Show an engine'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "drain" -d 'Move the agents of an engine to others, each when its turn has ended'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "renew" -d 'Replace the certificates of an engine with TLS, or the access to a cluster'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "image" -d 'Make the image of the sandboxes in a Kubernetes cluster'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "remove" -d 'Remove an engine with all that this home has in it'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "rm" -d 'Remove an engine with all that this home has in it'
+complete -c flock -n "__fish_flock_using_subcommand engine; and not __fish_seen_subcommand_from add list ls show drain renew image remove rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l ca -d 'PEM file with the certificate of the authority that has signed the engine\'s, for a tcp:// address' -r -F
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l cert -d 'PEM file with the certificate by which the engine knows this home, for a tcp:// address' -r -F
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l key -d 'PEM file with the key of that certificate; it is copied to the home\'s secrets' -r -F
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l image -d 'Image of the sandboxes in a cluster, which `flock engine image` makes, for a k8s:// address' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l storage -d 'Size of the volume of each workspace, for a k8s:// address [default: 10g]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l storage-class -d 'Storage class of these volumes [default: the cluster\'s]' -r -a "(__flock_values)"
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l kubeconfig -d 'Kubeconfig with the context of a k8s:// address, or - for one in JSON on standard input [default: that of kubectl]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l runtime -d 'OCI runtime of agents that name none [default: the engine\'s]' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l labels -d 'Labels that agents can ask for, separated by commas' -r -a "(__flock_values)"
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from add" -l memory -d 'Memory that the limits of its agents may add up to, as in 16g [default: no limit]' -r -a "(__flock_values)"
@@ -550,6 +555,7 @@ complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -l ca -d 'PEM file with the certificate of the authority that has signed the engine\'s, for a tcp:// address' -r -F
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -l cert -d 'PEM file with the certificate by which the engine knows this home, for a tcp:// address' -r -F
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -l key -d 'PEM file with the key of that certificate; it is copied to the home\'s secrets' -r -F
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -l kubeconfig -d 'Kubeconfig with the context of a k8s:// address, or - for one in JSON on standard input [default: that of kubectl]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
@@ -559,6 +565,15 @@ complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -s v -l verbose -d 'Print more details'
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from renew" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from image" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from image" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from image" -l json -d 'Print the result as JSON'
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from image" -s q -l quiet -d 'Print only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from image" -s v -l verbose -d 'Print more details'
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from image" -s y -l yes -d 'Never prompt: skip confirmations and use defaults, or fail if there is none'
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from image" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from remove" -l home -d 'Home folder to use [default: $FLOCK_HOME, else ~/.flock]' -r -F
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from remove" -l color -d 'Use of colour' -r -f -a "auto\t'Only on a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
@@ -583,7 +598,8 @@ complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subc
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the engines with their agents'
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show an engine'
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "drain" -d 'Move the agents of an engine to others, each when its turn has ended'
-complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "renew" -d 'Replace the certificates of an engine with TLS'
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "renew" -d 'Replace the certificates of an engine with TLS, or the access to a cluster'
+complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "image" -d 'Make the image of the sandboxes in a Kubernetes cluster'
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove an engine with all that this home has in it'
 complete -c flock -n "__fish_flock_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand update" -l ref -d 'Branch, tag or commit to update to; updates follow only a branch' -r -a "(__flock_values)"
@@ -2801,7 +2817,8 @@ complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "list" -d 'List the engines with their agents'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "show" -d 'Show an engine'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "drain" -d 'Move the agents of an engine to others, each when its turn has ended'
-complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "renew" -d 'Replace the certificates of an engine with TLS'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "renew" -d 'Replace the certificates of an engine with TLS, or the access to a cluster'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "image" -d 'Make the image of the sandboxes in a Kubernetes cluster'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "remove" -d 'Remove an engine with all that this home has in it'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from generations" -f -a "show" -d 'Show a generation, and how it differs from the one before'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "list" -d 'List the open requests'

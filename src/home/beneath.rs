@@ -471,7 +471,10 @@ impl Root {
     pub(crate) fn mode(&self, path: &Path) -> Result<u32, BeneathError> {
         let fd = self.handle(path)?;
         let stat = fstat(&fd).map_err(errno_error("look at", path, "a file or a folder"))?;
-        Ok(stat.st_mode & 0o7777)
+        match entry_kind(&stat) {
+            FileKind::Link => Err(BeneathError::Outside { path: path.to_owned() }),
+            _ => Ok(stat.st_mode & 0o7777),
+        }
     }
 
     /// Sets the permissions of a file or folder. An empty path is this folder itself.

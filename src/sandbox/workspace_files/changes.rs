@@ -97,7 +97,7 @@ impl WorkspaceFiles {
             Place::Here(root) => {
                 let temporary = path.with_file_name(draft_name(number));
                 let file = root.create_file(&temporary, owner)?;
-                Ok(Draft(Kind::Here { root, path, temporary, file }))
+                Ok(Draft(Kind::Here { root, path, temporary, file, written: 0 }))
             }
             Place::There(files) => Ok(Draft(Kind::There(RemoteDraft::new(files.clone(), path, number)))),
         }
@@ -153,7 +153,14 @@ impl WorkspaceFiles {
 pub(crate) struct Draft<'a>(Kind<'a>);
 
 enum Kind<'a> {
-    Here { root: &'a Root, path: PathBuf, temporary: PathBuf, file: File },
+    Here {
+        root: &'a Root,
+        path: PathBuf,
+        temporary: PathBuf,
+        file: File,
+        /// The bytes that [`Draft::write`] has written, with holes.
+        written: u64,
+    },
     There(RemoteDraft),
 }
 
@@ -173,9 +180,14 @@ impl Draft<'_> {
     /// Returns a [`BeneathError`] if they can't be written, or are not after the others.
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), BeneathError> {
         match &mut self.0 {
-            Kind::Here { path, file, .. } => {
+            Kind::Here { path, file, written, .. } => {
                 let failed = |source| BeneathError::Io { verb: "write", path: path.clone(), source };
-                file.write_all_at(bytes, at).map_err(failed)
+                if at < *written {
+                    return Err(failed(out_of_order()));
+                }
+                file.write_all_at(bytes, at).map_err(failed)?;
+                *written = at.saturating_add(bytes.len() as u64);
+                Ok(())
             }
             Kind::There(draft) => draft.write(at, bytes),
         }
@@ -189,7 +201,7 @@ impl Draft<'_> {
     /// except that it is not known after [`BeneathError::Unreachable`].
     pub(crate) fn put(self, size: u64, mode: u32) -> Result<(), BeneathError> {
         match self.0 {
-            Kind::Here { root, path, temporary, file } => {
+            Kind::Here { root, path, temporary, file, .. } => {
                 let failed = |source| BeneathError::Io { verb: "write", path: path.clone(), source };
                 if file.metadata().map_err(failed)?.len() != size {
                     file.set_len(size).map_err(failed)?;
@@ -200,6 +212,10 @@ impl Draft<'_> {
             Kind::There(draft) => draft.put(size, mode),
         }
     }
+}
+
+fn out_of_order() -> io::Error {
+    io::Error::other("its parts are not in order")
 }
 
 /// A file of another machine that is written in parts. Its parts are removed if it gets no name.
@@ -241,8 +257,7 @@ impl RemoteDraft {
     /// Makes a hole up to this place.
     fn skip_to(&mut self, at: u64) -> Result<(), BeneathError> {
         if at < self.written() {
-            let source = io::Error::other("its parts are not in order");
-            return Err(BeneathError::Io { verb: "write", path: self.path.clone(), source });
+            return Err(BeneathError::Io { verb: "write", path: self.path.clone(), source: out_of_order() });
         }
         if at == self.written() {
             return Ok(());
