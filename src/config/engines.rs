@@ -172,7 +172,7 @@ fn engine(name: &str, view: &View<'_>) -> Result<EngineSettings, Problem> {
 /// Reads the settings that only a cluster has.
 fn cluster_settings(view: &View<'_>, address: Option<&str>) -> Result<Option<ClusterSettings>, Problem> {
     let (image, storage, class) = (view.get("image")?, view.get("storage")?, view.get("storageClass")?);
-    if !address.is_some_and(|address| address.parse::<ClusterAddress>().is_ok()) {
+    if address.is_none_or(|address| address.parse::<ClusterAddress>().is_err()) {
         let size = docker::memory(&storage)?.is_some();
         let set = [(&image, image.text()?.is_some()), (&storage, size), (&class, class.text()?.is_some())];
         return match set.iter().find(|(_, is_set)| *is_set) {

@@ -83,7 +83,7 @@ fn compare(path: &str, wanted: &Value, found: &Value, findings: &mut Vec<String>
             }
         }
         (Value::Array(_), Value::Array(found)) => {
-            findings.push(format!("{path} has {} entries", found.len()))
+            findings.push(format!("{path} has {} entries", found.len()));
         }
         // What is off by default may be left out.
         (Value::Bool(false), Value::Null) => {}

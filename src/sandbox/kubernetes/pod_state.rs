@@ -133,7 +133,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn whatever_a_cluster_says_is_read(phase: String, reason: String, message: String) {
-            let state = json!({"waiting": {"reason": reason.clone(), "message": message.clone()}});
+            let state = json!({"waiting": {"reason": reason, "message": message}});
             let _ = PodState::of(&json!({"status": {
                 "phase": phase, "reason": reason, "message": message, "containerStatuses": [{"state": state}],
             }}));

@@ -45,7 +45,7 @@ impl KubernetesSandbox {
         crate::sync::lock(&self.slots).values().for_each(|slot| slot.forget());
         let clusters = self.engines.clusters();
         let stopped = clusters.iter().map(|placed| remove_pods(placed, &self.home));
-        future::join_all(stopped).await.into_iter().map(|removed| removed.map(drop)).collect()
+        future::join_all(stopped).await.into_iter().try_for_each(|removed| removed.map(drop))
     }
 
     /// Moves an agent away from its cluster if nothing runs. Its workspace comes back to this machine first, and from here its
