@@ -88,6 +88,12 @@ fn unlock(files: &WorkspaceFiles, changes: &[Change]) -> Result<Vec<(PathBuf, u3
     let mut unlocked = Vec::new();
     // A path comes before those below it.
     for path in above {
+        // A file whose place a folder takes keeps its permissions: if this ends here, it must not look as if somebody else had
+        // changed it.
+        if !path.as_os_str().is_empty() && files.stat(path).is_ok_and(|found| found.kind != FileKind::Folder)
+        {
+            continue;
+        }
         let mode = match files.mode(path) {
             Ok(mode) => mode,
             Err(error @ BeneathError::Unreachable { .. }) => return Err(error.into()),
