@@ -171,7 +171,7 @@ impl Stage {
         drop(self.checkpoints.gate(&self.agent.id).alone().await.unwrap());
     }
 
-    /// What [`first`] and [`second`] leave, with a turn between them.
+    /// The states that [`first`] and [`second`] leave, with a turn between them.
     async fn two_states(&self) -> [State; 2] {
         self.first();
         let before = self.state();

@@ -1,4 +1,4 @@
-//! What `flock engine` does for Kubernetes clusters: their settings, the access from a kubeconfig, and their image.
+//! The part of `flock engine` for Kubernetes clusters: their settings, the access from a kubeconfig, and their image.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

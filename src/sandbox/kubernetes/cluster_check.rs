@@ -15,7 +15,7 @@ use crate::sandbox::engine_check::EngineCheck;
 use crate::sandbox::engines::{Engines, PlacedCluster, PlacementRecords};
 use crate::sandbox::{Command, CommandExit, Sandbox as _, SandboxError};
 
-/// What flock does in a namespace: verbs, the group of the API, and the resources.
+/// The rights that flock needs in a namespace: verbs, the group of the API, and the resources.
 const RIGHTS: [(&[&str], &str, &[&str]); 4] = [
     (&["get", "list", "create", "delete"], "", &["pods"]),
     (&["get", "list", "create", "delete"], "", &["persistentvolumeclaims"]),

@@ -343,7 +343,7 @@ impl Sandbox for KubernetesSandbox {
     }
 }
 
-/// What this machine has that an agent's pod depends on.
+/// The things of this machine that an agent's pod depends on.
 struct HostFacts {
     instance: String,
     /// The id of the files that the home shares with other gateways; without others, its instance id.

@@ -359,7 +359,7 @@ pub(super) fn own(wanted: &Value, found: &Value) -> Result<(), SandboxError> {
     }
 }
 
-/// What the helper prints. The connection lives as long as this does.
+/// The output of the helper. The connection lives as long as this does.
 struct AttachedOutput {
     output: ReadHalf<DuplexStream>,
     _outcome: Outcome,

@@ -44,9 +44,9 @@ const SILENCE: Duration = Duration::from_secs(45);
 
 /// The open streams of a container.
 pub struct PodStreams {
-    /// What the program prints.
+    /// The output of the program.
     pub output: ReadHalf<DuplexStream>,
-    /// What the program reads.
+    /// The input of the program.
     pub input: WriteHalf<DuplexStream>,
     pub outcome: Outcome,
 }

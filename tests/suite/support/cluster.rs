@@ -840,7 +840,7 @@ fn add_defaults(resource: &str, object: &mut Value) {
     }
 }
 
-/// What in a pod goes against the profile *restricted* of the Pod Security Standards.
+/// The findings in a pod that go against the profile *restricted* of the Pod Security Standards.
 fn unrestricted(pod: &Value) -> Vec<&'static str> {
     let (spec, mut found) = (&pod["spec"], Vec::new());
     let mut check = |is_good: bool, what: &'static str| {

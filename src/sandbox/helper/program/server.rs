@@ -36,7 +36,7 @@ pub struct Server {
     null: File,
     decoder: Decoder,
     nonce: Option<Nonce>,
-    /// What was sent and received, if the connection can be resumed.
+    /// The frames that were sent and received, if the connection can be resumed.
     delivery: Option<(Sent, Received)>,
     queue: VecDeque<u8>,
     jobs: Vec<Job>,
