@@ -30,9 +30,7 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
     for bridge in &config.bridges {
         let name = BridgeSecret::Token.name(&bridge.name);
         // A token that stands in the configuration itself is there for every gateway.
-        let is_there =
-            bridge.has_literal_token || secret::get(home, &name).is_ok_and(|token| token.is_some());
-        if !is_there {
+        if !bridge.has_literal_token && !has_secret(home, &name) {
             let reason = format!("the secret {name} is not in {}", home.secrets().display());
             found.insert(LeaseSubject::new(LeaseKind::Bridge, &bridge.name), reason);
         }
@@ -46,8 +44,7 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
 }
 
 fn of_server(home: &Home, server: &McpServer) -> Option<String> {
-    let is_missing = |name: &&String| !secret::get(home, name).is_ok_and(|value| value.is_some());
-    if let Some(name) = server.secrets.values().find(is_missing) {
+    if let Some(name) = server.secrets.values().find(|name| !has_secret(home, name)) {
         return Some(format!("the secret {name} is not in {}", home.secrets().display()));
     }
     installed_problem(home, server, false)
@@ -57,9 +54,13 @@ fn of_server(home: &Home, server: &McpServer) -> Option<String> {
 fn of_cluster(home: &Home, config: &Config, agent: &Agent) -> Option<String> {
     let name = elsewhere::engine_of(&agent.workspace)?;
     config.engines.iter().find(|engine| engine.name == name && engine.cluster.is_some())?;
-    let access = secret::get(home, &ClusterAccess::secret(&name));
-    let is_there = access.is_ok_and(|access| access.is_some());
-    (!is_there).then(|| format!("the access to the cluster {name} is not here: flock engine renew {name}"))
+    (!has_secret(home, &ClusterAccess::secret(&name)))
+        .then(|| format!("the access to the cluster {name} is not here: flock engine renew {name}"))
+}
+
+/// Returns `true` if this home has the secret and can read it.
+fn has_secret(home: &Home, name: &str) -> bool {
+    secret::get(home, name).is_ok_and(|value| value.is_some())
 }
 
 /// The results that many agents share.

@@ -8,7 +8,7 @@ use futures_util::future;
 use tokio::sync::OnceCell;
 
 use crate::clock;
-use crate::config::{Agent, ClusterSettings, Config, EngineSettings, SandboxMode};
+use crate::config::{Agent, ClusterAddress, ClusterSettings, Config, EngineSettings, SandboxMode};
 use crate::home::{Home, elsewhere};
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::docker::ConfigSource;
@@ -56,10 +56,17 @@ impl PlacedCluster {
     /// Returns the cluster that these settings describe, or `None` if they describe a Docker engine.
     #[must_use]
     pub(crate) fn of(home: &Home, settings: &EngineSettings) -> Option<Self> {
-        let (address, cluster) = settings.as_cluster()?;
-        let client = Arc::new(ClusterClient::new(home.clone(), settings.name.clone(), address));
-        let (settings, runtime) = (cluster.clone(), settings.runtime.clone());
-        Some(Self { name: client.name().clone(), client, settings, runtime })
+        let connect = |address| Arc::new(ClusterClient::new(home.clone(), settings.name.clone(), address));
+        Self::connected(settings, connect)
+    }
+
+    fn connected(
+        found: &EngineSettings,
+        connect: impl FnOnce(ClusterAddress) -> Arc<ClusterClient>,
+    ) -> Option<Self> {
+        let (address, settings) = found.as_cluster()?;
+        let (name, settings, runtime) = (found.name.clone(), settings.clone(), found.runtime.clone());
+        Some(Self { name, client: connect(address), settings, runtime })
     }
 }
 
@@ -199,12 +206,11 @@ impl Engines {
 
     fn cluster_named(&self, config: &Config, name: &EngineName) -> Option<PlacedCluster> {
         let found = config.engines.iter().find(|engine| engine.name == *name)?;
-        let (address, settings) = found.as_cluster()?;
-        let key = (name.clone(), address.to_string());
-        let make = || Arc::new(ClusterClient::new(self.home.clone(), name.clone(), address));
-        let client = Arc::clone(lock(&self.clusters).entry(key).or_insert_with(make));
-        let (settings, runtime) = (settings.clone(), found.runtime.clone());
-        Some(PlacedCluster { name: name.clone(), client, settings, runtime })
+        PlacedCluster::connected(found, |address| {
+            let key = (name.clone(), address.to_string());
+            let make = || Arc::new(ClusterClient::new(self.home.clone(), name.clone(), address));
+            Arc::clone(lock(&self.clusters).entry(key).or_insert_with(make))
+        })
     }
 
     /// Returns the engine or the cluster of this name, or `None` if the configuration has none.

@@ -489,15 +489,9 @@ impl Carrier {
         let client = self.engine.client()?;
         let options = DownloadFromContainerOptionsBuilder::default().path(WORKSPACE_TARGET).build();
         let mut pieces = std::pin::pin!(client.download_from_container(&self.id, Some(options)));
-        let (sender, mut from) = Arriving::new();
+        let (sender, from) = Arriving::new();
         let path = into.clone().unwrap_or_else(|| WORKSPACE_TARGET.into());
-        let reading = tokio::task::spawn_blocking(move || {
-            let root = into.as_deref().map(open).transpose()?;
-            let tally = archive::unpack(&mut from, &IDENTITY_FILES, root.as_ref(), owner)?;
-            // What follows the end of the archive has to be taken, or the engine would see a broken connection.
-            io::copy(&mut from, &mut io::sink())?;
-            Ok(tally)
-        });
+        let reading = tokio::task::spawn_blocking(move || from.unpack(into.as_deref(), owner));
         let what = "give the files of a workspace";
         loop {
             let piece = tokio::time::timeout(engine::SLOW, pieces.next()).await;
@@ -569,6 +563,19 @@ impl Arriving {
     pub(crate) fn new() -> (mpsc::Sender<Bytes>, Self) {
         let (to, from) = mpsc::channel(PIECES);
         (to, Self { from, piece: Bytes::new() })
+    }
+
+    /// Reads the archive of a workspace to its end, and writes it to an empty folder if one is given.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the archive is not whole, or if the folder can't be written.
+    pub(crate) fn unpack(mut self, into: Option<&Path>, owner: Option<Owner>) -> io::Result<Tally> {
+        let root = into.map(open).transpose()?;
+        let tally = archive::unpack(&mut self, &IDENTITY_FILES, root.as_ref(), owner)?;
+        // What follows the end of the archive has to be taken, or the sender would see a broken connection.
+        io::copy(&mut self, &mut io::sink())?;
+        Ok(tally)
     }
 }
 

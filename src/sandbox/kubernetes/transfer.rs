@@ -109,15 +109,9 @@ impl Transfer<'_> {
         let mut streams = self.cluster.exec(self.pod, CONTAINER, &command).await?;
         // Otherwise the program in the pod would have an input that nobody ends.
         let _ = streams.input.shutdown().await;
-        let (to, mut from) = Arriving::new();
+        let (to, from) = Arriving::new();
         let path = into.clone().unwrap_or_else(|| WORKSPACE_TARGET.into());
-        let reading = tokio::task::spawn_blocking(move || {
-            let root = into.as_deref().map(open).transpose()?;
-            let tally = archive::unpack(&mut from, &IDENTITY_FILES, root.as_ref(), owner)?;
-            // What follows the end of the archive has to be taken, too.
-            io::copy(&mut from, &mut io::sink())?;
-            Ok(tally)
-        });
+        let reading = tokio::task::spawn_blocking(move || from.unpack(into.as_deref(), owner));
         loop {
             let mut piece = bytes::BytesMut::with_capacity(64 << 10);
             match streams.output.read_buf(&mut piece).await {
