@@ -37,7 +37,7 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
     }
     for server in config.mcp_servers.iter().filter(|server| server.remote.is_none()) {
         if let Some(reason) = of_server(home, server) {
-            found.insert(LeaseSubject::new(LeaseKind::Server, server.name.as_str()), reason);
+            found.insert(LeaseSubject::server(&server.name), reason);
         }
     }
     found

@@ -178,7 +178,7 @@ fn wanted(config: &Config) -> BTreeSet<LeaseSubject> {
     let trains = config.projects.iter().map(|project| subject(LeaseKind::Train, project.name.as_str()));
     // One at a URL has no folder, so every gateway may use it.
     let servers = config.mcp_servers.iter().filter(|server| server.remote.is_none());
-    let servers = servers.map(|server| subject(LeaseKind::Server, server.name.as_str()));
+    let servers = servers.map(|server| LeaseSubject::server(&server.name));
     agents.chain(bridges).chain(trains).chain(servers).chain([LeaseSubject::clock()]).collect()
 }
 

@@ -17,7 +17,7 @@ use crate::provider::BoxFuture;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::egress::{ConfiguredEgress, ConnectionRecord, EgressPolicy, EgressRule};
 use crate::sandbox::engine::Engine;
-use crate::store::{LeaseKind, LeaseSubject, NoticeKind, Store};
+use crate::store::{LeaseSubject, NoticeKind, Store};
 use crate::swarm::Actor;
 use crate::swarm::triage::{FiledRequest, Request, ToolDefinitions, Triage, question};
 use crate::tool::{CallContext, ToolError, ToolOutput};
@@ -164,7 +164,7 @@ impl ServerPlace for LeasedServers {
 
     fn enter(&self, server: &McpServerName) -> Option<Hold> {
         let gateway = self.0.upgrade()?;
-        let subject = LeaseSubject::new(LeaseKind::Server, server.as_str());
+        let subject = LeaseSubject::server(server);
         Some(Box::new(gateway.swarm.ownership().enter(subject)?))
     }
 

@@ -53,6 +53,9 @@ use workspace_files::RemoteFiles;
 pub use error::SandboxError;
 pub use helper::message::{CommandExit, JobRequest, Output};
 
+/// A function that returns `true` if an agent's sandbox has to be frozen.
+pub(crate) type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
+
 /// A command to run in an agent's sandbox.
 #[derive(Clone, Debug, Default)]
 pub struct Command {

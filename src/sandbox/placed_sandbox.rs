@@ -10,8 +10,8 @@ use super::kubernetes::KubernetesSandbox;
 use super::probe::ProbeResult;
 use super::workspace_files::RemoteFiles;
 use super::{
-    BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, OutputChunk, ProgramCommand, Relocation,
-    Sandbox, SandboxError,
+    BackgroundJob, Command, CommandOutcome, FreezeCheck, JobReply, JobRequest, OutputChunk, ProgramCommand,
+    Relocation, Sandbox, SandboxError,
 };
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
@@ -77,10 +77,7 @@ impl PlacedSandbox {
     /// # Errors
     ///
     /// The future returns the first failure. The other sandboxes are frozen or thawed all the same.
-    pub fn follow(
-        &self,
-        standing: Arc<dyn Fn(&AgentId) -> bool + Send + Sync>,
-    ) -> impl Future<Output = Result<(), SandboxError>> + '_ {
+    pub fn follow(&self, standing: FreezeCheck) -> impl Future<Output = Result<(), SandboxError>> + '_ {
         let docker = self.docker.follow(Arc::clone(&standing));
         let clusters = self.clusters.follow(standing);
         async move {

@@ -11,7 +11,7 @@ use super::notice::NoticeKind;
 use super::sql::{self, Row, Transaction};
 use super::subjects::Leases;
 use super::{Database, Store, StoreError};
-use crate::id::AgentId;
+use crate::id::{AgentId, McpServerName};
 
 /// The kinds of subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +71,12 @@ impl LeaseSubject {
     #[must_use]
     pub fn agent(agent: &AgentId) -> Self {
         Self::new(LeaseKind::Agent, agent.as_str())
+    }
+
+    /// Returns the subject of an MCP server whose program runs at one gateway.
+    #[must_use]
+    pub(crate) fn server(server: &McpServerName) -> Self {
+        Self::new(LeaseKind::Server, server.as_str())
     }
 
     /// Returns the agent of such a subject. An id that this version does not allow belongs to nobody.

@@ -22,7 +22,7 @@ use super::forward::{ELSEWHERE, PATIENCE, PAUSE};
 use crate::error::chain;
 use crate::gateway::state::Gateway;
 use crate::mcp::ServerCall;
-use crate::store::{LeaseKind, LeaseSubject, LivingGateway};
+use crate::store::{LeaseSubject, LivingGateway};
 use crate::swarm::lease::Owner;
 use crate::tool::{CallContext, ToolError, ToolOutput};
 
@@ -59,7 +59,7 @@ pub(in crate::gateway) async fn call(
 
 async fn placed(gateway: &Gateway, call: &ServerCall) -> Option<Result<ToolOutput, ToolError>> {
     let ownership = gateway.swarm.ownership();
-    let subject = LeaseSubject::new(LeaseKind::Server, call.server.as_str());
+    let subject = LeaseSubject::server(&call.server);
     let deadline = Instant::now() + PATIENCE;
     let mut changes = ownership.changes();
     loop {
@@ -130,7 +130,7 @@ pub(in crate::gateway) async fn answer(gateway: &Arc<Gateway>, request: Request<
         _ => None,
     };
     let Some(call) = call else { return StatusCode::BAD_REQUEST.into_response() };
-    let subject = LeaseSubject::new(LeaseKind::Server, call.server.as_str());
+    let subject = LeaseSubject::server(&call.server);
     if gateway.swarm.ownership().of_subject(&subject) != Owner::Here || gateway.stop.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, [(ELSEWHERE, "1")]).into_response();
     }

@@ -18,7 +18,7 @@ use crate::gateway::sign_in;
 use crate::gateway::state::Gateway;
 use crate::id::{AgentId, McpServerName};
 use crate::process::login;
-use crate::store::{LeaseKind, LeaseSubject};
+use crate::store::LeaseSubject;
 
 /// The header with the statement.
 pub(in crate::gateway) const HEADER: &str = "x-flock-statement";
@@ -47,7 +47,7 @@ impl About {
     pub(in crate::gateway) fn subject(&self) -> LeaseSubject {
         match self {
             Self::Agent(agent) => LeaseSubject::agent(agent),
-            Self::Server(server) => LeaseSubject::new(LeaseKind::Server, server.as_str()),
+            Self::Server(server) => LeaseSubject::server(server),
         }
     }
 }

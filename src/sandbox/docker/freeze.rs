@@ -10,13 +10,10 @@ use futures_util::future;
 use crate::id::AgentId;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::helper::HelperError;
-use crate::sandbox::{SandboxError, containers};
+use crate::sandbox::{FreezeCheck, SandboxError, containers};
 
 use super::DockerSandbox;
 use super::slot::{LiveContainer, Slot};
-
-/// A function that returns `true` if an agent's sandbox has to be frozen.
-pub(crate) type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
 
 impl DockerSandbox {
     pub(super) async fn freeze(&self, agent: &AgentId, frozen: bool) -> Result<(), SandboxError> {

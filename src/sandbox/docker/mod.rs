@@ -46,7 +46,6 @@ pub(crate) use attach::attach;
 pub(crate) use provision::install_helper;
 
 use acquire::Purpose;
-use freeze::FreezeCheck;
 use program_run::{ProgramInput, ProgramRunError};
 use slot::{CommandTransport, ContainerPlan, LiveContainer, Slot};
 
@@ -62,7 +61,7 @@ pub struct DockerSandbox {
     /// An agent's slot is never replaced by another one, because its locks guard the agent's container.
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
     /// The wanted freeze state of each agent. It is also applied to sandboxes that are created later.
-    standing: Mutex<FreezeCheck>,
+    standing: Mutex<super::FreezeCheck>,
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dialer>,
     inside: Option<Weak<dyn SandboxApi>>,

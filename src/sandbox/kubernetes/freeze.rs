@@ -6,15 +6,15 @@ use std::sync::Arc;
 use futures_util::future;
 use tokio_util::sync::CancellationToken;
 
+use super::KubernetesSandbox;
 use super::client::ObjectKind;
 use super::objects::{self, AGENT, LABEL_HOME};
 use super::slot::Slot;
-use super::{FreezeCheck, KubernetesSandbox};
 use crate::home::instance;
 use crate::id::AgentId;
 use crate::sandbox::engines::PlacedCluster;
 use crate::sandbox::helper::{HelperClient, HelperError};
-use crate::sandbox::{Command, SandboxError};
+use crate::sandbox::{Command, FreezeCheck, SandboxError};
 use crate::sync::lock;
 
 impl KubernetesSandbox {

@@ -50,9 +50,6 @@ use slot::{LivePod, Slot};
 /// Largest text of an identity file in bytes. All of them have to fit into one object of a cluster, which may have a MiB.
 const MAX_IDENTITY: u64 = 180 << 10;
 
-/// The function that says if an agent's sandbox has to be frozen.
-type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
-
 /// The sandboxes of one home in its clusters.
 pub struct KubernetesSandbox {
     home: Home,
@@ -61,7 +58,7 @@ pub struct KubernetesSandbox {
     /// An agent's slot is never replaced by another one, because its locks guard the agent's pod.
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
     /// The wanted freeze state of each agent. It is also applied to sandboxes that are created later.
-    standing: Mutex<FreezeCheck>,
+    standing: Mutex<super::FreezeCheck>,
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dialer>,
     mounts: MountSource,
