@@ -1,11 +1,29 @@
 //! Identities of processes. A pid alone is not one, because pids are reused.
 
+pub mod subreaper;
 pub(crate) mod table;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use crate::env;
+
+static OWN_EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Sets the path of flock's own program, for another program that runs flock as a library, as tests do.
+pub fn set_own_executable(path: PathBuf) {
+    // A process has one. The first call counts.
+    let _ = OWN_EXECUTABLE.set(path);
+}
+
+/// Returns the path of flock's own program. It leads to the file from which this process was started, even if an update has
+/// replaced that file since.
+#[must_use]
+pub(crate) fn own_executable() -> PathBuf {
+    OWN_EXECUTABLE.get().cloned().unwrap_or_else(|| "/proc/self/exe".into())
+}
 
 /// Returns the login name of the user that runs this process.
 #[must_use]

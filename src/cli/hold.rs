@@ -1,9 +1,9 @@
-//! `flock hold`: the process between flock and a program on the host; see `runtime::program::subreaper`.
+//! `flock hold`: the process between flock and a program on the host; see `process::subreaper`.
 
 use std::ffi::OsString;
 
 use super::{Context, Exit, Failure};
-use crate::runtime::program::subreaper;
+use crate::process::subreaper;
 
 /// Run a program for an agent's turn on the host, and end the processes that it leaves
 #[derive(Debug, clap::Args)]

@@ -163,7 +163,7 @@ fn runtimes(
         store,
         sandbox: sandboxes.clone(),
         gate: relay.clone(),
-        flock: programs::host::own_executable(),
+        flock: crate::process::own_executable(),
         begun: Mutex::default(),
     });
     let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];

@@ -4,6 +4,9 @@
 //! that doubles with each failure. So an engine that can't be reached costs whoever asks for it a clear error, and no more.
 
 use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as UnixSocket;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +19,7 @@ use tokio::process::{Child, ChildStderr, Command};
 use crate::clean;
 use crate::config::SshAddress;
 use crate::error::Explain;
+use crate::process::{self, subreaper};
 
 /// Time that `ssh` has to sign in and to forward the socket.
 const START_LIMIT: Duration = Duration::from_secs(15);
@@ -101,6 +105,8 @@ pub struct SshTunnel {
     address: SshAddress,
     /// The socket on this machine, in a folder that only this user can enter.
     socket: PathBuf,
+    /// The command that runs the program and ends it when this process has ended, in whatever way.
+    keeper: Vec<OsString>,
     /// The program with its first arguments.
     program: Vec<OsString>,
     state: tokio::sync::Mutex<TunnelState>,
@@ -117,6 +123,8 @@ struct TunnelState {
 
 struct RunningSsh {
     child: Child,
+    /// Closing it has the keeper end `ssh`.
+    _hand: UnixSocket,
     started: Instant,
     /// The last line that it wrote to standard error.
     said: Arc<Mutex<String>>,
@@ -135,7 +143,11 @@ impl SshTunnel {
         if !socket.to_str().is_some_and(is_usable) {
             return Err(SshError::Path(socket));
         }
-        Ok(Self { address, socket, program: vec!["ssh".into()], state: tokio::sync::Mutex::default() })
+        // The mark is of no home: nobody else looks for this process.
+        let keeper =
+            [process::own_executable().into(), "hold".into(), "--turn=ssh".into(), "--".into()].into();
+        let program = vec!["ssh".into()];
+        Ok(Self { address, socket, keeper, program, state: tokio::sync::Mutex::default() })
     }
 
     /// Returns the arguments of `ssh`.
@@ -249,18 +261,20 @@ impl SshTunnel {
     }
 
     fn start(&self) -> Result<RunningSsh, SshError> {
-        let Some((program, first)) = self.program.split_first() else {
-            return Err(SshError::Start(std::io::ErrorKind::NotFound.into()));
-        };
-        let mut command = Command::new(program);
-        command.args(first).args(self.arguments()).kill_on_drop(true);
+        let missing = || SshError::Start(std::io::ErrorKind::NotFound.into());
+        self.program.first().and_then(|program| which::which(program).ok()).ok_or_else(missing)?;
+        let mut words = self.keeper.iter().chain(&self.program);
+        let mut command = Command::new(words.next().ok_or_else(missing)?);
+        let (mut hand, keepers) = UnixSocket::pair().map_err(SshError::Start)?;
+        hand.write_all(&subreaper::encode_input(&[])).map_err(SshError::Start)?;
+        command.arg0("flock").args(words).args(self.arguments());
         // Without a terminal it can ask nothing; messages are in the language that errors are known in.
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
+        command.stdin(OwnedFd::from(keepers)).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C");
         let mut child = command.spawn().map_err(SshError::Start)?;
         let said = Arc::new(Mutex::new(String::new()));
         let stderr = child.stderr.take();
         let reader = tokio::spawn(read_lines(stderr, Arc::clone(&said)));
-        Ok(RunningSsh { child, started: Instant::now(), said, reader })
+        Ok(RunningSsh { child, _hand: hand, started: Instant::now(), said, reader })
     }
 }
 

@@ -40,12 +40,12 @@ fn a_pause_doubles_up_to_a_minute() {
     assert_eq!(pauses, [1, 2, 4, 32, 60, 60, 60]);
 }
 
-/// A tunnel whose `ssh` is a script of the shell. `$DIR` in it is the test's folder.
+/// A tunnel whose `ssh` is a script of the shell, without a keeper. `$DIR` in it is the test's folder.
 fn tunnel(folder: &Path, script: &str) -> SshTunnel {
     let file = folder.join("ssh.sh");
     std::fs::write(&file, script.replace("$DIR", folder.to_str().unwrap())).unwrap();
     let tunnel = SshTunnel::new(address("ssh://gpu"), folder.join("e.sock")).unwrap();
-    SshTunnel { program: vec!["/bin/sh".into(), file.into()], ..tunnel }
+    SshTunnel { keeper: Vec::new(), program: vec!["/bin/sh".into(), file.into()], ..tunnel }
 }
 
 async fn until(what: &str, condition: impl Fn() -> bool) {
@@ -59,8 +59,8 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 #[tokio::test]
 async fn ssh_is_started_once_and_ends_with_its_tunnel() {
     let folder = tempfile::tempdir().unwrap();
-    let script =
-        "echo started >> $DIR/starts; echo $$ > $DIR/pid.new; mv $DIR/pid.new $DIR/pid; exec sleep 1000";
+    // As the keeper does, it ends with its input.
+    let script = "echo started >> $DIR/starts; echo $$ > $DIR/pid.new; mv $DIR/pid.new $DIR/pid; exec cat";
     let tunnel = tunnel(folder.path(), script);
     let (pid, socket) = (folder.path().join("pid"), folder.path().join("e.sock"));
     let serve = async {

@@ -5,16 +5,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use super::PROGRAMS;
-use super::subreaper::{self, OrphanCounts, SubreaperReport};
+
 use crate::env::{self, TURN};
 use crate::id::AgentId;
+use crate::process::subreaper::{self, OrphanCounts, SubreaperReport};
 use crate::process::{ProcessId, table};
 use crate::sandbox::{OutputChunk, ProgramCommand};
 
@@ -84,13 +85,6 @@ pub struct RunExit {
     pub code: i32,
     /// The processes that the program left running.
     pub left: OrphanCounts,
-}
-
-/// Returns the path of flock's own program, for [`attend`]. It leads to the file from which this process was started,
-/// even if an update has replaced that file since.
-#[must_use]
-pub(crate) fn own_executable() -> PathBuf {
-    "/proc/self/exe".into()
 }
 
 /// Runs a program to its end, and ends the processes that it leaves. Dropping the future kills the program and

@@ -32,7 +32,6 @@ mod run;
 mod run_paths;
 mod run_progress;
 pub(crate) mod state;
-pub mod subreaper;
 mod user_folder;
 pub(crate) mod version_check;
 

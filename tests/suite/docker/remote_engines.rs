@@ -84,6 +84,21 @@ impl Far {
         found.lines().map(str::to_owned).collect()
     }
 
+    /// The number of processes of `ssh` that lead from this home to the engine.
+    fn ways(&self) -> usize {
+        let home = self.home.path();
+        let root = home.as_os_str().as_encoded_bytes();
+        let is_one = |line: &[u8]| {
+            line.split(|byte| *byte == 0).any(|word| word == b"-N")
+                && line.windows(root.len()).any(|part| part == root)
+        };
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter_map(|one| std::fs::read(one.path().join("cmdline")).ok())
+            .filter(|line| is_one(line))
+            .count()
+    }
+
     fn has_nothing_else(&self) {
         for kind in [&["ps", "-aq"][..], &["volume", "ls", "-q"]] {
             let label = format!("label=flock.home={}", self.home.path().display());
@@ -285,6 +300,11 @@ fn a_kill_in_a_rewind_on_another_machine_leaves_one_of_the_two_states() {
         now = found;
     }
     assert!(interrupted > 2 && before.is_some(), "{interrupted}");
+    // The gateways that were killed have left none either.
+    wait_until("no ssh is left", LIMIT, || match far.ways() {
+        0 => Ok(()),
+        left => Err(format!("{left} are")),
+    });
 }
 
 #[test]

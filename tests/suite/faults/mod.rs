@@ -64,6 +64,7 @@ fn dies_at(fault_point: FaultPoint) {
 fn the_process_that_dies() {
     let Some(root) = std::env::var_os(HOME) else { return };
     fault_point::watch(dies_at);
+    flock::process::set_own_executable(env!("CARGO_BIN_EXE_flock").into());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(flock::gateway::lifecycle::serve(Home::new(root.into(), None))).unwrap();
 }

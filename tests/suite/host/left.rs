@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use flock::process::ProcessId;
+use flock::process::subreaper::OrphanCounts;
 use flock::runtime::program::host::{self, RunExit};
-use flock::runtime::program::subreaper::OrphanCounts;
 use flock::sandbox::{OutputChunk, ProgramCommand};
 
 use crate::support::home::TempHome;

@@ -63,7 +63,7 @@ impl OrphanCounts {
 
 /// The keeper's report: the error number if the program could not be started, or the processes that it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SubreaperReport {
+pub(crate) enum SubreaperReport {
     Unstarted(i32),
     Left(OrphanCounts),
 }
@@ -77,7 +77,7 @@ impl SubreaperReport {
     }
 
     /// Parses a report. Returns `None` if the keeper was killed before it wrote one.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let first = words.next()?;
         let mut number = || words.next()?.parse::<i32>().ok();
@@ -93,7 +93,7 @@ impl SubreaperReport {
 }
 
 /// Returns the message that flock sends first: a line with the length of the program's input, and the input.
-pub(super) fn encode_input(input: &[u8]) -> Vec<u8> {
+pub(crate) fn encode_input(input: &[u8]) -> Vec<u8> {
     [format!("{}\n", input.len()).as_bytes(), input].concat()
 }
 
@@ -220,7 +220,7 @@ fn all() -> Vec<ProcessId> {
 
 /// Returns `true` for a flock supervisor that a program has started. It must outlive its caller, as `flock start`
 /// promises.
-pub(super) fn is_supervisor(pid: i32) -> bool {
+pub(crate) fn is_supervisor(pid: i32) -> bool {
     let Ok(line) = fs_err::read(format!("/proc/{pid}/cmdline")) else { return false };
     let mut words = line.split(|byte| *byte == 0);
     // Linux appends this to the path of a program that was replaced, for example by an update.
