@@ -20,8 +20,9 @@ use super::streams::OutgoingFrame;
 /// A reader for a helper's output and a writer for its input.
 pub(crate) type HelperStreams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
-/// A function that attaches to the same helper again.
-pub(crate) type Redial = Arc<dyn Fn() -> BoxFuture<'static, io::Result<HelperStreams>> + Send + Sync>;
+/// A function that attaches to the same helper again. It returns `None` once the helper has ended, and an error if nobody can
+/// tell.
+pub(crate) type Redial = Arc<dyn Fn() -> BoxFuture<'static, io::Result<Option<HelperStreams>>> + Send + Sync>;
 
 /// Time for which a broken connection is resumed, from the moment when the break is known.
 pub(super) const RESUME_LIMIT: Duration = Duration::from_secs(60);
@@ -184,13 +185,14 @@ impl Line {
                 tried = attempt => tried.unwrap_or(Err(HelperError::Silent(GREETING_TIMEOUT * 3))),
             };
             match tried {
-                Ok(Some((streams, decoder, received))) if self.sent.has_after(received) => {
+                Ok(Some((streams, decoder, Some(received)))) if self.sent.has_after(received) => {
                     self.sent.confirm(received);
                     self.unsent.clear();
                     self.send_again();
                     return Ok(Some((streams, decoder)));
                 }
-                Ok(_) => return Err(format!("{reason}, and the connection is not known any more")),
+                Ok(Some(_)) => return Err(format!("{reason}, and the connection is not known any more")),
+                Ok(None) => return Err(format!("{reason}, and the sandbox has ended")),
                 Err(error) if Instant::now() > end => {
                     return Err(format!("{reason}, and it can't be reached again: {error}"));
                 }
@@ -203,10 +205,11 @@ impl Line {
         }
     }
 
-    /// Attaches and asks the helper to go on. Returns the last frame that it has, or `None` if it does not know the connection.
-    async fn attempt(&mut self) -> Result<Option<(HelperStreams, Decoder, Number)>, HelperError> {
+    /// Attaches and asks the helper to go on. Returns the last frame that it has, if it knows the connection, or `None` if it
+    /// has ended.
+    async fn attempt(&mut self) -> Result<Option<(HelperStreams, Decoder, Option<Number>)>, HelperError> {
         let lost = |error: io::Error| HelperError::Lost(error.to_string());
-        let (mut reader, mut writer) = (self.redial)().await.map_err(lost)?;
+        let Some((mut reader, mut writer)) = (self.redial)().await.map_err(lost)? else { return Ok(None) };
         let received = self.received.resumed();
         let (kind, payload) = Request::Resume { version: VERSION, received }.encode();
         let bytes = encode(kind, &self.shared.nonce, &payload)?;
@@ -220,12 +223,10 @@ impl Line {
                     continue;
                 }
                 // What comes before the answer is sent again after it.
-                match Reply::decode(frame.kind, &frame.payload) {
-                    Some(Reply::Resumed { version: VERSION, received: Some(received) }) => {
-                        return Ok(Some(((reader, writer), decoder, received)));
-                    }
-                    Some(Reply::Resumed { .. }) => return Ok(None),
-                    _ => {}
+                if let Some(Reply::Resumed { version, received }) = Reply::decode(frame.kind, &frame.payload)
+                {
+                    let received = received.filter(|_| version == VERSION);
+                    return Ok(Some(((reader, writer), decoder, received)));
                 }
             }
             match reader.read(&mut buffer).await.map_err(lost)? {

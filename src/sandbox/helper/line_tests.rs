@@ -17,7 +17,7 @@ const UNTIL_BREAK: usize = 900;
 
 /// A helper whose streams are attached to by one client at a time, as an engine does it: without one, its output is lost.
 struct Host {
-    _child: Child,
+    child: Child,
     _folder: tempfile::TempDir,
     dials: mpsc::UnboundedSender<DuplexStream>,
     breaks: Arc<AtomicUsize>,
@@ -44,31 +44,35 @@ impl Host {
         let breaks = Arc::new(AtomicUsize::new(0));
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         tokio::spawn(relay(input, output, dialled, Arc::clone(&breaks)));
-        Self { _child: child, _folder: folder, dials, breaks }
+        Self { child, _folder: folder, dials, breaks }
     }
 
     /// Dials once the gate is open.
     fn redial(&self, gate: &CancellationToken) -> Redial {
         let (dials, gate) = (self.dials.clone(), gate.clone());
-        Arc::new(move || -> BoxFuture<'static, io::Result<HelperStreams>> {
+        Arc::new(move || -> BoxFuture<'static, io::Result<Option<HelperStreams>>> {
             let (dials, gate) = (dials.clone(), gate.clone());
             Box::pin(async move {
                 gate.cancelled().await;
-                let (near, far) = duplex(1 << 20);
-                dials.send(far).map_err(io::Error::other)?;
-                let (reader, writer) = tokio::io::split(near);
-                let streams: HelperStreams = (Box::new(reader), Box::new(writer));
-                Ok(streams)
+                // The relay ends with its helper.
+                Ok(dial(&dials))
             })
         })
     }
 
     /// Attaches, and again after breaks once the gate is open.
     async fn attach(&self, gate: &CancellationToken) -> HelperClient {
-        let streams = self.redial(&open())().await.unwrap();
+        let streams = dial(&self.dials).unwrap();
         let client = HelperClient::attach_resumable(streams, None, self.redial(gate)).await.unwrap();
         client.with_environment(Environment { root: "/tmp".to_owned(), ..Environment::default() })
     }
+}
+
+fn dial(dials: &mpsc::UnboundedSender<DuplexStream>) -> Option<HelperStreams> {
+    let (near, far) = duplex(1 << 20);
+    dials.send(far).ok()?;
+    let (reader, writer) = tokio::io::split(near);
+    Some((Box::new(reader), Box::new(writer)))
 }
 
 fn open() -> CancellationToken {
@@ -108,7 +112,9 @@ async fn relay(
             count = async { current.as_mut().unwrap().read(&mut up).await }, if current.is_some() => {
                 match count {
                     Ok(count @ 1..) => {
-                        input.write_all(&up[..count]).await.unwrap();
+                        if input.write_all(&up[..count]).await.is_err() {
+                            return;
+                        }
                         count
                     }
                     _ => {
@@ -158,4 +164,17 @@ async fn a_connection_that_another_client_has_replaced_is_not_resumed() {
     let error = first.run(&command, &CancellationToken::new()).await.unwrap_err();
     assert!(matches!(&error, HelperError::Lost(reason) if reason.contains("not known any more")), "{error}");
     assert!(!first.is_alive());
+}
+
+#[tokio::test]
+async fn a_helper_that_has_ended_is_not_waited_for() {
+    let mut host = Host::start().await;
+    let client = host.attach(&open()).await;
+    let command = Command { command: "sleep 1000".to_owned(), keep: 100, ..Command::default() };
+    let cancel = CancellationToken::new();
+    let run = client.run(&command, &cancel);
+    let (outcome, killed) = tokio::join!(run, host.child.kill());
+    killed.unwrap();
+    let error = outcome.unwrap_err();
+    assert!(matches!(&error, HelperError::Lost(reason) if reason.contains("has ended")), "{error}");
 }
