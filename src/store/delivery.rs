@@ -8,7 +8,7 @@ use super::channel::{self, Channel, ChannelState};
 use super::post::{PostMentions, WakeUrgency, number};
 use super::schedule;
 use super::session::parsed;
-use super::sql::{self, Connection, OptionalExtension as _, Params, Transaction};
+use super::sql::{self, Connection, OptionalExtension as _, Params, Row, Transaction};
 use super::subjects::Deliveries;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
@@ -222,7 +222,7 @@ fn receives_messages(channel: &Channel, agent: &AgentId) -> bool {
 const MAX_SCANNED: i64 = 500;
 
 /// Summarizes the unseen messages that wake somebody, of all members for which a condition on `channel`, `member` and
-/// `delivery` holds.
+/// `delivery` holds with one of these values.
 ///
 /// One statement reads them all. With a server, a statement for each member would take as many ways through the network,
 /// and thousands of members are looked up together. Only messages that wake somebody are read. The index on them keeps
@@ -230,7 +230,7 @@ const MAX_SCANNED: i64 = 500;
 fn unseen(
     connection: &Connection<'_>,
     condition: &str,
-    values: impl Params,
+    each: impl IntoIterator<Item = impl Params>,
 ) -> sql::Result<Vec<UnseenSummary>> {
     // Messages that the running turn was given do not count as unseen. Mentions are stored with a space on both sides of
     // each id, so `a` is not found inside `ab`. Three facts come as one number, because a query in this place gives one.
@@ -249,18 +249,19 @@ fn unseen(
             AND {condition}
          ) AS found WHERE urgency IS NOT NULL"
     ))?;
-    let mut rows = statement.query(values)?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let mut add = |row: &Row<'_>| {
         let urgency: i64 = row.get(2)?;
         found.push(UnseenSummary {
-            agent: parsed(&row, 0)?,
-            channel: parsed(&row, 1)?,
+            agent: parsed(row, 0)?,
+            channel: parsed(row, 1)?,
             wake: if urgency >= 8 { WakeUrgency::AtOnce } else { WakeUrgency::InTime },
             human: urgency & 2 != 0,
             mention: urgency & 1 != 0,
         });
-    }
+        Ok(())
+    };
+    statement.query_each(each, &mut add)?;
     Ok(found)
 }
 
@@ -320,7 +321,7 @@ impl<A> Deliveries<&Database<A>> {
     ) -> Result<Option<UnseenSummary>, StoreError> {
         self.read("look for new messages", |connection| {
             let one = (channel.as_str(), agent.as_str());
-            let found = unseen(connection, "channel.id = ?1 AND member.member = ?2", one)?;
+            let found = unseen(connection, "channel.id = ?1 AND member.member = ?2", [one])?;
             Ok(found.into_iter().next())
         })
         .await
@@ -342,8 +343,14 @@ impl<A> Deliveries<&Database<A>> {
             if newest <= mark {
                 return Ok((mark, Vec::new()));
             }
-            let condition = "channel.id IN (SELECT channel FROM message WHERE id > ?1)";
-            Ok((newest, unseen(connection, condition, [mark])?))
+            let channels: Vec<String> = connection
+                .prepare_cached("SELECT DISTINCT channel FROM message WHERE id > ?1 AND wake > 0")?
+                .query_map([mark], |row| row.get(0))?
+                .collect::<sql::Result<_>>()?;
+            // For each by itself. A statement for all of them would be planned anew each time by PostgreSQL, which takes
+            // milliseconds.
+            let found = unseen(connection, "channel.id = ?1", channels.iter().map(|channel| [channel]))?;
+            Ok((newest, found))
         })
         .await
     }
@@ -352,7 +359,7 @@ impl<A> Deliveries<&Database<A>> {
     /// once, at the start of a process.
     pub(crate) async fn all_unseen(self) -> Result<Vec<UnseenSummary>, StoreError> {
         self.read_long("look for new messages", |connection| {
-            unseen(connection, "channel.last_seq > coalesce(delivery.delivered_seq, 0)", ())
+            unseen(connection, "channel.last_seq > coalesce(delivery.delivered_seq, 0)", [()])
         })
         .await
     }

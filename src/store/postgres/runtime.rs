@@ -65,6 +65,13 @@ impl OwnRuntime {
         }
     }
 
+    /// Gives the tasks a chance to run, without waiting for anything.
+    pub(super) fn kick(&self) {
+        if let Some(runtime) = &self.0 {
+            runtime.block_on(tokio::task::yield_now());
+        }
+    }
+
     /// Runs a future to its end on this thread. Returns `None` if it is not done after `limit`.
     pub(super) fn within<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         let runtime = self.0.as_ref()?;

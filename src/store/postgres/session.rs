@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
+use futures_util::future::try_join_all;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::runtime::OwnRuntime;
@@ -19,6 +20,10 @@ use crate::store::sql::{ChainEnd, Result, Value};
 /// The number of prepared statements that a connection keeps. flock has about five hundred, most of them for seldom
 /// use. Each takes some memory on the server too.
 const MAX_STATEMENTS: usize = 256;
+
+/// The number of statements after which those that were sent leave this process, so that the server works on them while
+/// the next ones are made.
+const KICK: usize = 12;
 
 /// An answer of the server.
 type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
@@ -201,7 +206,13 @@ impl Session {
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => self.run(std::future::ready(done)),
             Poll::Pending => {
-                self.sent.borrow_mut().push(answer);
+                let mut sent = self.sent.borrow_mut();
+                sent.push(answer);
+                if sent.len().is_multiple_of(KICK)
+                    && let Waiter::Own(runtime) = &self.waiter
+                {
+                    runtime.kick();
+                }
                 Ok(())
             }
         }
@@ -281,6 +292,16 @@ impl PreparedStatement<'_> {
             let rows = client.query_raw(&self.statement, &parameters).await?;
             rows.try_collect().await
         })
+    }
+
+    /// Runs it with each of these values, and returns the rows of each. All are sent before the first answer is waited for.
+    pub(in crate::store) fn query_each(&self, each: &[Vec<Value>]) -> Result<Vec<Vec<Row>>> {
+        let each = each.iter().map(|values| self.parameters(values)).collect::<Result<Vec<_>>>()?;
+        let answer = async |parameters: &Vec<Parameter<'_>>| {
+            let rows = self.session.client.query_raw(&self.statement, parameters).await?;
+            rows.try_collect().await
+        };
+        self.session.run(try_join_all(each.iter().map(answer)))
     }
 
     fn parameters<'v>(&self, values: &'v [Value]) -> Result<Vec<Parameter<'v>>> {

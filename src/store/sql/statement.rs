@@ -75,6 +75,32 @@ impl<'c> Statement<'c> {
         }
     }
 
+    /// Runs the statement once with each of these parameters, and passes all rows to `take`.
+    ///
+    /// A server gets all of them at once, so together they are one way there and back.
+    pub fn query_each<P: Params>(
+        &mut self,
+        each: impl IntoIterator<Item = P>,
+        mut take: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut take_all = |mut rows: Rows<'_>| -> Result<()> {
+            while let Some(row) = rows.next()? {
+                take(&row)?;
+            }
+            Ok(())
+        };
+        match self.driver() {
+            Driver::Sqlite(statement) => each.into_iter().try_for_each(|params| {
+                bind(statement, params)?;
+                take_all(Rows::sqlite(statement.raw_query()))
+            }),
+            Driver::Postgres(statement) => {
+                let each: Vec<Vec<Value>> = each.into_iter().map(values).collect::<Result<_>>()?;
+                statement.query_each(&each)?.into_iter().try_for_each(|rows| take_all(Rows::postgres(rows)))
+            }
+        }
+    }
+
     /// Runs the statement, and returns its rows converted by `map`.
     pub fn query_map<T, F>(&mut self, params: impl Params, map: F) -> Result<MappedRows<'_, F>>
     where
@@ -137,6 +163,24 @@ mod tests {
         assert_eq!(statement.query_row(params!["e", 6], text).unwrap(), "e-6");
         assert_eq!(statement.query_row(params_from_iter(vec![7, 8]), text).unwrap(), "7-8");
         assert_eq!(connection.query_row(sql, ("i", "j"), text).unwrap(), "i-j");
+    }
+
+    #[test]
+    fn a_statement_runs_with_each_of_its_parameters() {
+        let sqlite = rusqlite::Connection::open_in_memory().unwrap();
+        let connection = Connection::sqlite(&sqlite);
+        let mut statement =
+            connection.prepare_cached("SELECT ?1 UNION ALL SELECT ?1 * 10 WHERE ?1 < 3").unwrap();
+        let mut found = Vec::new();
+        let mut each = |row: &Row<'_>| {
+            found.push(row.get::<i64>(0)?);
+            Ok(())
+        };
+        statement.query_each([[1], [2], [3]], &mut each).unwrap();
+        statement.query_each(Vec::<[i64; 1]>::new(), &mut each).unwrap();
+        assert_eq!(found, [1, 10, 2, 20, 3]);
+        let fails = |_: &Row<'_>| Err(Error::Malformed);
+        statement.query_each([[1], [2]], fails).unwrap_err();
     }
 
     #[test]
