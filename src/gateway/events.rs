@@ -4,10 +4,12 @@
 //! position has fallen out of the ring is told so and starts again.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::event_seal::EventSeal;
@@ -117,16 +119,16 @@ impl EventBuffer {
     }
 
     /// Adds an event of another gateway of the group.
-    pub(crate) fn publish_of_other(&self, name: &str, data: &Value) {
+    pub(crate) fn publish_of_other(&self, name: &str, data: &RawValue) {
         self.add(name, data, false);
     }
 
     /// Tells all readers that they may have missed events of other gateways.
     pub(crate) fn lose(&self) {
-        self.add(LOST, &Value::Object(serde_json::Map::new()), false);
+        self.add(LOST, "{}", false);
     }
 
-    fn add(&self, name: &str, data: &Value, is_own: bool) {
+    fn add(&self, name: &str, data: impl Display, is_own: bool) {
         let mut ring = lock(&self.ring);
         ring.last += 1;
         let number = ring.last;
@@ -332,7 +334,8 @@ mod tests {
         let events = EventBuffer::new("b".into(), 3);
         assert_eq!(events.start(), 0);
         events.publish("turn.started", &json!({}));
-        events.publish_of_other("turn.ended", &json!({"turn": "x"}));
+        let data = serde_json::value::to_raw_value(&json!({"turn": "x"})).unwrap();
+        events.publish_of_other("turn.ended", &data);
         events.lose();
         let EventRead::Events(list) = events.after(events.start(), 9) else { panic!("lost") };
         let shown: Vec<_> = list.iter().map(|event| (event.name(), event.is_own)).collect();

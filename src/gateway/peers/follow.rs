@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::connection::{self, PeerError};
@@ -134,7 +134,11 @@ fn take(gateway: &Gateway, name: &str, data: &[u8]) {
     if is_event_of_each(name) || !name.contains('.') {
         return;
     }
-    let Ok(data) = serde_json::from_slice::<Value>(data) else { return };
-    gateway.events.publish_of_other(name, &data);
+    // It is passed on as it came. Line breaks are between the values of JSON only, where it has none of them.
+    let Ok(data) = serde_json::from_slice::<&RawValue>(data) else { return };
+    if data.get().contains(['\r', '\n']) {
+        return;
+    }
+    gateway.events.publish_of_other(name, data);
     gateway.bridges.wake_for(name);
 }
