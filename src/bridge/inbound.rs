@@ -12,7 +12,6 @@ use crate::config::{Agent, Bridge};
 use crate::id::{ChannelId, Party};
 use crate::process;
 use crate::store::{Link, LinkOrigin, LinkState, Page, StoreError};
-use crate::swarm::channel::PostReceipt;
 use crate::swarm::{Actor, Swarm, SwarmError};
 
 /// The result of an incoming message.
@@ -147,7 +146,7 @@ impl Inbound<'_> {
         let origin = LinkOrigin { link: link.id.clone(), message: message.id.clone(), is_history };
         let by = Actor::party(person);
         match self.swarm.post_from_link(&by, &link.channel, text, origin).await {
-            Ok(PostReceipt::New(seq) | PostReceipt::Before(seq)) => Ok(Taken::Posted { link: link.id, seq }),
+            Ok(said) => Ok(Taken::Posted { link: link.id, seq: said.seq }),
             // The channel was archived or removed since, and the link with it.
             Err(SwarmError::NoChannel(_) | SwarmError::Archived(_)) => Ok(Taken::Ignored),
             Err(SwarmError::Invalid(why)) => Ok(Taken::Refused(why)),

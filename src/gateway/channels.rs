@@ -323,9 +323,7 @@ pub(crate) async fn say(
     // The message is posted. A failure from here on must not look as if it were not.
     let notes =
         if notify { swarm.unheard(&by.party, id, &text).await.unwrap_or_default() } else { Vec::new() };
-    // The stored spelling of the id is returned if it can be read.
-    let id = swarm.channel(id).await.map_or_else(|_| id.clone(), |channel| channel.id);
-    Ok(json!({"channelId": id, "seq": said.seq(), "notes": notes}))
+    Ok(json!({"channelId": said.channel, "seq": said.seq, "notes": notes}))
 }
 
 /// Changes the members of a channel.

@@ -429,7 +429,10 @@ async fn a_repeated_post_is_not_stored_twice() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     assert_eq!(seq(&store, says("x", "a", "done")).await, 1);
-    assert_eq!(store.posts().add(says("x", "a", "done")).await.unwrap(), PostOutcome::Repeated(1));
+    assert_eq!(
+        store.posts().add(says("x", "a", "done")).await.unwrap(),
+        PostOutcome::Repeated { channel: id("x"), seq: 1 }
+    );
     seq(&store, says("x", "human:ann", "again?")).await;
     assert_eq!(seq(&store, says("x", "a", "done")).await, 3, "after somebody else it is an answer");
     seq(&store, says("x", "human:ann", "yes")).await;
@@ -438,7 +441,7 @@ async fn a_repeated_post_is_not_stored_twice() {
     let last = NewPost { turn: Some(turn), is_final: true, ..says("x", "a", "the end") };
     assert_eq!(seq(&store, last.clone()).await, 6);
     seq(&store, says("x", "human:ann", "thanks")).await;
-    assert_eq!(store.posts().add(last).await.unwrap(), PostOutcome::Repeated(6));
+    assert_eq!(store.posts().add(last).await.unwrap(), PostOutcome::Repeated { channel: id("x"), seq: 6 });
     assert!(store.posts().has_posted(&id("X"), turn).await.unwrap());
     assert!(!store.posts().has_posted(&id("y"), turn).await.unwrap());
     assert!(!store.posts().has_posted(&id("x"), TurnId::new()).await.unwrap());

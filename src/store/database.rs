@@ -1,10 +1,11 @@
 //! An open database: how it is read and written, whatever the subject.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use super::change::{PendingChange, Slot, Work};
 use super::gateway::{Epoch, NewGateway};
 use super::health::StorageHealth;
 use super::location::Location;
@@ -15,7 +16,7 @@ use super::session::PendingKeys;
 use super::sql::{self, Connection, Transaction};
 use super::sqlite::DatabaseFile;
 use super::sync::Syncer;
-use super::writer::{PendingChange, WriterJob};
+use super::writer::WriterJob;
 use super::{StoreError, postgres, sqlite};
 use crate::home::Home;
 
@@ -92,7 +93,7 @@ impl Engine {
     }
 
     /// Calls `passed` once all changes before this moment are done.
-    fn when_written(&self, passed: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+    pub(super) fn when_written(&self, passed: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(engine) => engine.writer.submit(WriterJob::Alone(Box::new(|_| passed()))),
             Self::Postgres(engine) => engine.writer.submit(WriterJob::Alone(Box::new(|_| passed()))),
@@ -259,18 +260,28 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> sql::Result<T> + Send + 'static,
     {
+        self.submit(what, |slot| {
+            Work::Any(Box::new(move |transaction| work(transaction).map(|done| slot.fill(done))))
+        })
+        .await
+    }
+
+    /// Submits a change that fills the slot it gets, and returns the value after the commit.
+    pub(super) async fn submit<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(Slot<T>) -> Work,
+    ) -> Result<T, StoreError> {
         let (tell, answered) = tokio::sync::oneshot::channel();
         // The value waits in a slot until the commit: the caller must not see it if the transaction fails.
-        let value = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&value);
-        let fill = move |done| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        let value = Slot::default();
+        let work = work(value.clone());
         self.access.engine.submit(PendingChange {
             since: Instant::now(),
-            work: Box::new(move |transaction| work(transaction).map(fill)),
+            work,
             answer: Box::new(move |committed| {
-                let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
                 // The caller may no longer be waiting.
-                drop(tell.send(committed.map(|()| value)));
+                drop(tell.send(committed.map(|()| value.take())));
             }),
         })?;
         match answered.await {
@@ -288,7 +299,7 @@ impl Store {
     {
         let submitted = self.access.engine.submit(PendingChange {
             since: Instant::now(),
-            work: Box::new(work),
+            work: Work::Any(Box::new(work)),
             answer: Box::new(move |committed| {
                 if let Err(error) = committed {
                     tracing::error!(%error, "failed to {what}");

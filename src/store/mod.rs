@@ -13,9 +13,11 @@ mod agent_rename;
 mod agent_state;
 mod audit;
 mod audit_chain;
+mod batch;
 mod bridge_traffic;
 mod budget_use;
 mod card;
+mod change;
 mod channel;
 mod channel_archive;
 mod channel_fork;
@@ -178,6 +180,8 @@ pub(crate) use usage::{
 
 #[cfg(test)]
 mod archive_tests;
+#[cfg(test)]
+mod batch_tests;
 #[cfg(test)]
 mod chain_tests;
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Channel messages: numbered at commit, read in pages, found by full-text search.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::audit::{self, AuditEntry, Level};
 use super::bridge_traffic::{self, Direction};
+use super::change::{PendingPost, Work};
 use super::channel::ChannelState;
 use super::delivery;
 use super::idempotency::{self, IdempotencyKey};
@@ -141,7 +143,11 @@ pub enum PostOutcome {
     ///
     /// It is the final text of the same turn, a request repeated under its key, or a text that the same agent has just
     /// posted.
-    Repeated(u64),
+    Repeated {
+        /// The channel's id in the case it was created with.
+        channel: ChannelId,
+        seq: u64,
+    },
     /// The key was used before, for a different message.
     KeyReused,
     /// The channel does not exist.
@@ -156,7 +162,7 @@ impl PostOutcome {
     pub fn posted(self) -> Option<CommittedPost> {
         match self {
             Self::Posted(posted) => Some(posted),
-            Self::Repeated(_) | Self::KeyReused | Self::NoChannel | Self::Archived => None,
+            Self::Repeated { .. } | Self::KeyReused | Self::NoChannel | Self::Archived => None,
         }
     }
 }
@@ -219,33 +225,50 @@ pub(super) fn number(seq: u64) -> i64 {
 
 /// Adds a message. Its number, its row, its audit row and the bridges' outbox are written together or not at all.
 pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<PostOutcome> {
-    let Some(Place { id, state, last, members }) = place(transaction, &new.channel)? else {
-        return Ok(PostOutcome::NoChannel);
+    match Places::of(transaction, [&new.channel])?.of_post(new) {
+        Some(place) => post_at(transaction, new, place),
+        None => Ok(PostOutcome::NoChannel),
+    }
+}
+
+/// Adds messages, each as [`post`] does, in their order. It reads all of their channels at once, so on a server they cost
+/// about as many ways there and back as one message.
+pub(super) fn post_all(transaction: &Transaction<'_>, posts: &[&NewPost]) -> sql::Result<Vec<PostOutcome>> {
+    let mut places = Places::of(transaction, posts.iter().map(|new| &new.channel))?;
+    let post = |new: &&NewPost| match places.of_post(new) {
+        Some(place) => post_at(transaction, new, place),
+        None => Ok(PostOutcome::NoChannel),
     };
+    posts.iter().map(post).collect()
+}
+
+fn post_at(transaction: &Transaction<'_>, new: &NewPost, place: &mut Place) -> sql::Result<PostOutcome> {
+    let id = &place.id;
+    let channel: ChannelId = id.parse().map_err(|_| sql::Error::Malformed)?;
     // The key is checked before the channel's state: a repeated request gets its first answer even if the channel was
     // archived since.
     if let Some(key) = &new.key
         && let Some(first) = idempotency::find(transaction, key, new.now)?
     {
         let seq = first.answer.and_then(|seq| seq.parse().ok()).filter(|_| first.digest == key.digest);
-        return Ok(seq.map_or(PostOutcome::KeyReused, PostOutcome::Repeated));
+        return Ok(seq.map_or(PostOutcome::KeyReused, |seq| PostOutcome::Repeated { channel, seq }));
     }
     if let Some(origin) = &new.origin
         && let Some(seq) = outbox::known(transaction, origin)?
     {
-        return Ok(PostOutcome::Repeated(seq.unsigned_abs()));
+        return Ok(PostOutcome::Repeated { channel, seq: seq.unsigned_abs() });
     }
     // flock's own notices, such as that of the archiving itself, are still posted.
-    if state == ChannelState::Archived && new.author != Party::System {
+    if place.state == ChannelState::Archived && new.author != Party::System {
         return Ok(PostOutcome::Archived);
     }
-    if let Some(seq) = find_duplicate(transaction, new, &id, last)? {
-        return Ok(PostOutcome::Repeated(seq));
+    if let Some(seq) = find_duplicate(transaction, new, id, place.last)? {
+        return Ok(PostOutcome::Repeated { channel, seq });
     }
     // A single thread runs all changes, so no other message can get the same number.
-    let seq = last + 1;
+    let seq = place.last + 1;
     let author = new.author.to_string();
-    transaction.prepare_cached("UPDATE channel SET last_seq = ?2 WHERE id = ?1")?.send((&id, seq))?;
+    transaction.prepare_cached("UPDATE channel SET last_seq = ?2 WHERE id = ?1")?.send((id, seq))?;
     transaction
         .prepare_cached(
             "INSERT INTO message (channel, seq, author, content, created_at, wake, mentions, turn, is_final,
@@ -253,7 +276,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .send((
-            &id,
+            id,
             seq,
             &author,
             &new.content,
@@ -267,11 +290,13 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
     if new.wake != WakeUrgency::Nobody {
         transaction.tell(NoticeKind::Work, "");
     }
-    outbox::queue(transaction, new, &id, seq)?;
+    if place.has_links {
+        outbox::queue(transaction, new, id, seq)?;
+    }
     if let Some(origin) = &new.origin {
         outbox::record(transaction, origin, seq, new.now)?;
         if origin.is_history {
-            delivery::pass_over(transaction, &id, seq)?;
+            delivery::pass_over(transaction, id, seq)?;
         } else {
             bridge_traffic::count_on_link(transaction, &origin.link, Direction::Received, new.now)?;
         }
@@ -291,14 +316,9 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<
         // The outcome is known at once, so the key is stored together with its answer.
         idempotency::insert(transaction, key, None, Some(&seq.to_string()), new.now)?;
     }
-    let recipients = members
-        .into_iter()
-        .filter_map(|party| match party {
-            Party::Agent(agent) if new.author.agent() != Some(&agent) => Some(agent),
-            _ => None,
-        })
-        .collect();
-    let channel = id.parse().map_err(|_| sql::Error::Malformed)?;
+    let agents = place.members.iter().filter_map(Party::agent);
+    let recipients = agents.filter(|agent| new.author.agent() != Some(agent)).cloned().collect();
+    place.last = seq;
     Ok(PostOutcome::Posted(CommittedPost { channel, seq: seq.unsigned_abs(), recipients }))
 }
 
@@ -309,33 +329,53 @@ struct Place {
     state: ChannelState,
     /// The number of its last message.
     last: i64,
+    /// Set if it is linked to a channel of another platform.
+    has_links: bool,
     members: Vec<Party>,
 }
 
-/// Reads a channel with its members, by one statement: each is a way to a server and back.
-fn place(connection: &Connection<'_>, id: &ChannelId) -> sql::Result<Option<Place>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT c.id, c.state, c.last_seq, m.member FROM channel c LEFT JOIN member m ON m.channel = c.id
-         WHERE c.id = ?1",
-    )?;
-    let mut rows = statement.query([id.as_str()])?;
-    let mut found: Option<Place> = None;
-    while let Some(row) = rows.next()? {
-        let place = match &mut found {
-            Some(place) => place,
-            None => found.insert(Place {
-                id: row.get(0)?,
-                state: row.get(1)?,
-                last: row.get(2)?,
-                members: Vec::new(),
-            }),
-        };
-        // A channel without members has one row.
-        if row.get_ref(3)?.as_str_or_null()?.is_some() {
-            place.members.push(parsed(&row, 3)?);
-        }
+/// The channels of new messages, by their ids in lower case.
+struct Places(HashMap<String, Place>);
+
+impl Places {
+    /// Reads channels with their members.
+    fn of<'i>(
+        connection: &Connection<'_>,
+        ids: impl IntoIterator<Item = &'i ChannelId>,
+    ) -> sql::Result<Self> {
+        let ids: BTreeSet<String> = ids.into_iter().map(|id| id.as_str().to_ascii_lowercase()).collect();
+        // One statement for channels and members: each is a way to a server and back. It is for one channel, because a list
+        // of them leads PostgreSQL to a plan that reads all members.
+        let mut statement = connection.prepare_cached(
+            "SELECT c.id, c.state, c.last_seq,
+                EXISTS (SELECT 1 FROM link WHERE link.channel = c.id AND link.state = 'active'), m.member
+             FROM channel c LEFT JOIN member m ON m.channel = c.id WHERE c.id = ?1",
+        )?;
+        let mut found: HashMap<String, Place> = HashMap::new();
+        statement.query_each(ids.iter().map(|id| [id]), |row| {
+            let id: String = row.get(0)?;
+            let place = match found.entry(id.to_ascii_lowercase()) {
+                Entry::Occupied(place) => place.into_mut(),
+                Entry::Vacant(free) => free.insert(Place {
+                    id,
+                    state: row.get(1)?,
+                    last: row.get(2)?,
+                    has_links: row.get(3)?,
+                    members: Vec::new(),
+                }),
+            };
+            // A channel without members has one row.
+            if row.get_ref(4)?.as_str_or_null()?.is_some() {
+                place.members.push(parsed(row, 4)?);
+            }
+            Ok(())
+        })?;
+        Ok(Self(found))
     }
-    Ok(found)
+
+    fn of_post(&mut self, new: &NewPost) -> Option<&mut Place> {
+        self.0.get_mut(&new.channel.as_str().to_ascii_lowercase())
+    }
 }
 
 /// The number of messages back in which a resumed turn looks for a text of the interrupted one.
@@ -495,7 +535,8 @@ impl<A> Posts<&Database<A>> {
 impl Posts<&Store> {
     /// Posts a message to a channel.
     pub async fn add(self, new: NewPost) -> Result<PostOutcome, StoreError> {
-        self.write("post a message", move |transaction| post(transaction, &new)).await
+        let work = |outcome| Work::Post(Box::new(PendingPost { new, outcome }));
+        self.submit("post a message", work).await
     }
 
     /// Deletes messages from before `time` (Unix milliseconds), at most `limit` of them. Returns their number.

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use super::StoreError;
 use super::audit_chain::{self, ChainHead};
+use super::batch::{self, Batch};
+use super::change::PendingChange;
 use super::health::StorageHealth;
 use super::sql::{self, Cause};
 use super::sync::SyncHandle;
@@ -26,19 +28,6 @@ pub(super) const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
 /// The most changes that are committed together.
 const MAX_BATCH: usize = 256;
-
-/// The body of a change, which runs within a transaction.
-pub(super) type ChangeBody = Box<dyn FnOnce(&sql::Transaction<'_>) -> sql::Result<()> + Send>;
-/// A callback that reports if a change was committed.
-pub(super) type CommitCallback = Box<dyn FnOnce(sql::Result<()>) + Send>;
-
-/// A change to be committed.
-pub(super) struct PendingChange {
-    /// The time of its submission, from which its wait for the lock is counted.
-    pub(super) since: Instant,
-    pub(super) work: ChangeBody,
-    pub(super) answer: CommitCallback,
-}
 
 /// A job for the writing thread.
 pub(super) enum WriterJob<D> {
@@ -59,26 +48,6 @@ pub(super) trait WritingDriver: Send + 'static {
 
     /// Returns the connection, to read from it outside of a transaction.
     fn connection(&self) -> Option<sql::Connection<'_>>;
-}
-
-/// A transaction for changes that are committed together. Unless it is committed, dropping it undoes all of them.
-pub(super) trait Batch {
-    /// Returns it as the changes see it.
-    fn transaction(&self) -> sql::Transaction<'_>;
-
-    /// Begins a change.
-    fn begin_change(&mut self) -> sql::Result<()>;
-
-    /// Keeps the change for the commit.
-    fn keep_change(&mut self) -> sql::Result<()>;
-
-    /// Undoes the change. Those before it stay.
-    fn undo_change(&mut self) -> sql::Result<()>;
-
-    /// Returns `true` if a failure has ended the whole transaction.
-    fn is_over(&self) -> bool;
-
-    fn commit(self) -> sql::Result<()>;
 }
 
 /// The writing thread. Dropping it waits until all submitted jobs are done.
@@ -152,8 +121,8 @@ fn commit_batch<D: WritingDriver>(
     while let Some(oldest) = changes.front() {
         let mut waiting = Vec::with_capacity(changes.len());
         // The oldest change sets the deadline, because its wait began first.
-        let deadline = oldest.since + LOCK_LIMIT;
-        let result = try_commit(driver, deadline, &mut changes, &mut waiting, condition);
+        let begun = driver.begin(oldest.since + LOCK_LIMIT, changes.len());
+        let result = begun.and_then(|batch| batch::make(batch, &mut changes, &mut waiting, condition));
         if let Err(error) = &result {
             condition.write_failed(error);
             // With an empty `waiting` the lock was never obtained, so no change has run and the younger ones can still
@@ -182,45 +151,6 @@ fn refuse_overdue(changes: &mut VecDeque<PendingChange>, error: &sql::Error, now
     }
 }
 
-/// Runs the changes one after the other, once the lock is obtained. The callbacks of changes that depend on the commit
-/// are added to `waiting`.
-fn try_commit<D: WritingDriver>(
-    driver: &mut D,
-    deadline: Instant,
-    changes: &mut VecDeque<PendingChange>,
-    waiting: &mut Vec<CommitCallback>,
-    condition: &StorageHealth,
-) -> sql::Result<()> {
-    let mut batch = driver.begin(deadline, changes.len())?;
-    while let Some(PendingChange { work, answer, .. }) = changes.pop_front() {
-        if let Err(error) = batch.begin_change() {
-            waiting.push(answer);
-            return Err(error);
-        }
-        // A panic in one change must not stop the thread for all others.
-        let done = catch_unwind(AssertUnwindSafe(|| work(&batch.transaction())));
-        match done.map(|done| done.and_then(|()| batch.keep_change())) {
-            Ok(Ok(())) => waiting.push(answer),
-            // Some failures, such as a full disk, end the whole transaction.
-            Ok(Err(error)) if batch.is_over() => {
-                waiting.push(answer);
-                return Err(error);
-            }
-            Ok(Err(error)) => {
-                condition.write_failed(&error);
-                batch.undo_change()?;
-                answer(Err(error));
-            }
-            Err(_) => {
-                tracing::error!("a change of the database panicked and was rolled back");
-                // The callback is dropped without an answer, and its caller gets [`StoreError::Stopped`].
-                batch.undo_change()?;
-            }
-        }
-    }
-    batch.commit()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -228,6 +158,7 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
+    use crate::store::change::Work;
     use crate::store::sqlite::lock_wait;
 
     type RefusedNumbers = Arc<Mutex<Vec<u32>>>;
@@ -236,7 +167,7 @@ mod tests {
         let refused = Arc::clone(refused);
         PendingChange {
             since,
-            work: Box::new(|_| Ok(())),
+            work: Work::Any(Box::new(|_| Ok(()))),
             answer: Box::new(move |result| {
                 if result.is_err() {
                     refused.lock().unwrap().push(number);

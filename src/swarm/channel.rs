@@ -42,20 +42,13 @@ pub struct ChannelSpec {
 
 /// The result of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PostReceipt {
-    /// The message is new and has this number.
-    New(u64),
-    /// The message was posted before and has this number.
-    Before(u64),
-}
-
-impl PostReceipt {
-    #[must_use]
-    pub(crate) const fn seq(&self) -> u64 {
-        match self {
-            Self::New(seq) | Self::Before(seq) => *seq,
-        }
-    }
+pub struct PostReceipt {
+    /// The channel's id in the case it was created with.
+    pub channel: ChannelId,
+    /// The message's number in the channel.
+    pub seq: u64,
+    /// Unset if the message was posted before.
+    pub is_new: bool,
 }
 
 impl Swarm {
@@ -138,7 +131,8 @@ impl Swarm {
             new.wake = WakeUrgency::Nobody;
         }
         let said = self.post_delayed(new, braked.after).await?;
-        if let (PostReceipt::New(_), Some(Some(notice))) = (&said, braked.stop)
+        if said.is_new
+            && let Some(Some(notice)) = braked.stop
             && let Err(error) = self.report_loop_stop(channel, notice).await
         {
             // The message itself is committed, so a failure here must not be reported as a failed post.
@@ -162,7 +156,7 @@ impl Swarm {
             digest: "brake".to_owned(),
         };
         let new = NewPost { key: Some(key), ..NewPost::of_system(channel, text.clone(), unix_ms()) };
-        if let PostReceipt::New(_) = self.say(new).await? {
+        if self.say(new).await?.is_new {
             let entry = Actor::system().entry("channel.brake", channel.as_str(), Level::Yellow, text);
             self.store.audit().append(entry, unix_ms()).await?;
         }
@@ -214,7 +208,7 @@ impl Swarm {
             PostOutcome::Posted(posted) => {
                 fault_point::reach(FaultPoint::Committed);
                 self.end_post(span, &posted);
-                let seq = posted.seq;
+                let receipt = PostReceipt { channel: posted.channel.clone(), seq: posted.seq, is_new: true };
                 if after.is_zero() {
                     self.announce_committed(&new, &posted).await;
                 } else {
@@ -227,9 +221,9 @@ impl Swarm {
                     });
                 }
                 fault_point::reach(FaultPoint::Queued);
-                Ok(PostReceipt::New(seq))
+                Ok(receipt)
             }
-            PostOutcome::Repeated(seq) => Ok(PostReceipt::Before(seq)),
+            PostOutcome::Repeated { channel, seq } => Ok(PostReceipt { channel, seq, is_new: false }),
             PostOutcome::KeyReused => Err(SwarmError::KeyReused),
             PostOutcome::NoChannel => Err(SwarmError::NoChannel(new.channel)),
             PostOutcome::Archived => Err(SwarmError::Archived(new.channel)),

@@ -112,7 +112,7 @@ impl Train {
                         let work = Arc::clone(&train).work(name.clone());
                         async move {
                             // What is running is given up, as on a stop. `None` means that.
-                            let _ = end.run_until_cancelled(work).await;
+                            let _ = end.run_until_cancelled(Box::pin(work)).await;
                         }
                     };
                     let ownership = self.projects.swarm.ownership().clone();

@@ -16,11 +16,12 @@ use super::transaction::{LockedTransaction, lock_deadline};
 use crate::error::Explain as _;
 use crate::home::Home;
 use crate::store::audit::{AuditEntry, Level};
+use crate::store::change::{ChangeBody, PendingChange, Work};
 use crate::store::database::Engine;
 use crate::store::gateway::NewGateway;
 use crate::store::location::Location;
 use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Value};
-use crate::store::writer::{LOCK_LIMIT, PendingChange, WriterJob};
+use crate::store::writer::{LOCK_LIMIT, WriterJob};
 use crate::store::{Notice, NoticeKind, Notices, Reader, SharedConfig, Store, StoreError};
 
 /// A home whose database is a fresh schema.
@@ -231,7 +232,7 @@ fn a_connection_for_reading_refuses_changes_and_a_snapshot_sees_one_state() {
 }
 
 /// Has the writing thread take these changes as one batch. Returns what became of each.
-async fn batch(store: &Store, works: Vec<crate::store::writer::ChangeBody>) -> Vec<Option<sql::Result<()>>> {
+async fn batch(store: &Store, works: Vec<ChangeBody>) -> Vec<Option<sql::Result<()>>> {
     let Engine::Postgres(engine) = &store.access.engine else { panic!() };
     let (open, gate) = mpsc::channel::<()>();
     engine
@@ -245,7 +246,7 @@ async fn batch(store: &Store, works: Vec<crate::store::writer::ChangeBody>) -> V
         .map(|work| {
             let (tell, told) = tokio::sync::oneshot::channel();
             let answer = Box::new(move |result| drop(tell.send(result)));
-            let change = PendingChange { since: Instant::now(), work, answer };
+            let change = PendingChange { since: Instant::now(), work: Work::Any(work), answer };
             engine.writer.submit(WriterJob::Change(change)).unwrap();
             told
         })
@@ -359,7 +360,7 @@ async fn a_change_waits_for_other_gateways_and_is_refused_when_it_is_overdue() {
     let submit = |id: i64, since: Instant| {
         let (tell, told) = tokio::sync::oneshot::channel();
         let answer = Box::new(move |result| drop(tell.send(result)));
-        let work = Box::new(move |transaction: &sql::Transaction<'_>| add(transaction, id));
+        let work = Work::Any(Box::new(move |transaction| add(transaction, id)));
         engine.writer.submit(WriterJob::Change(PendingChange { since, work, answer })).unwrap();
         told
     };

@@ -12,10 +12,11 @@ use super::transaction::{Outcome, TransactionId, begin_locked, commit, end, lock
 use super::{PostgresError, schema};
 use crate::error::chain;
 use crate::store::StoreError;
+use crate::store::batch::Batch;
 use crate::store::gateway::{self, Epoch, NewGateway};
 use crate::store::gateway_group;
 use crate::store::sql::{self, Cause, Connection, Result};
-use crate::store::writer::{Batch, WritingDriver};
+use crate::store::writer::WritingDriver;
 
 /// The pause between two attempts to reach the server that has to say what became of a commit.
 const OUTCOME_PAUSE: Duration = Duration::from_millis(200);

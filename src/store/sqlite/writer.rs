@@ -5,8 +5,9 @@ use std::time::Instant;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::lock_wait;
+use crate::store::batch::Batch;
 use crate::store::sql;
-use crate::store::writer::{Batch, WritingDriver};
+use crate::store::writer::WritingDriver;
 
 impl WritingDriver for Connection {
     type Batch<'d> = Transaction<'d>;

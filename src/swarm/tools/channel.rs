@@ -58,18 +58,17 @@ async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -
     let notify = arguments.optional("notify")?.unwrap_or(true);
     let by = Actor::call(context);
     let text = message.clone();
-    Ok(match swarm.post(&by, &id, message, notify).await? {
-        PostReceipt::New(seq) => {
-            // The notes tell the model about mentions that reach nobody, while it can still correct them.
-            let notes = if notify { swarm.unheard(&by.party, &id, &text).await? } else { Vec::new() };
-            let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
-            format!("posted to #{id} as seq {seq}{notes}")
-        }
+    let PostReceipt { seq, is_new, .. } = swarm.post(&by, &id, message, notify).await?;
+    if !is_new {
         // Models sometimes post the same text twice. The answer says why nothing was added.
-        PostReceipt::Before(seq) => {
-            format!("not posted again: the last message of #{id}, seq {seq}, is yours and says the same")
-        }
-    })
+        return Ok(format!(
+            "not posted again: the last message of #{id}, seq {seq}, is yours and says the same"
+        ));
+    }
+    // The notes tell the model about mentions that reach nobody, while it can still correct them.
+    let notes = if notify { swarm.unheard(&by.party, &id, &text).await? } else { Vec::new() };
+    let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
+    Ok(format!("posted to #{id} as seq {seq}{notes}"))
 }
 
 async fn read(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
