@@ -126,7 +126,7 @@ fn pending_calls(row: &Row<'_>, column: usize) -> sql::Result<Vec<PendingCall>> 
     serde_json::from_str(text).map_err(|error| sql::Error::column(column, error))
 }
 
-/// Sets the calls of a session that wait for their results.
+/// Sets the calls that wait for their results, of the session of a running turn.
 pub(super) fn set_pending(
     transaction: &Transaction<'_>,
     turn: &str,
@@ -135,7 +135,8 @@ pub(super) fn set_pending(
     let text = if calls.is_empty() { None } else { serde_json::to_string(calls).ok() };
     transaction
         .prepare_cached(
-            "UPDATE session SET pending_calls = ?2 WHERE key = (SELECT session FROM turn WHERE id = ?1)",
+            "UPDATE session SET pending_calls = ?2
+             WHERE key = (SELECT session FROM turn WHERE id = ?1 AND state = 'running')",
         )?
         .send((turn, text))
 }
@@ -163,7 +164,7 @@ pub(super) fn find_or_create(
         .prepare_cached(
             "INSERT INTO session (key, file, agent, kind, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
         )?
-        .execute((new.key.as_str(), &new.file, new.key.agent().as_str(), new.key.kind().as_str(), now))?;
+        .send((new.key.as_str(), &new.file, new.key.agent().as_str(), new.key.kind().as_str(), now))?;
     Ok(Session {
         key: new.key.clone(),
         file: new.file.clone(),

@@ -243,13 +243,33 @@ fn insert(transaction: &Transaction<'_>, begin: &NewTurn) -> sql::Result<()> {
 fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> sql::Result<()> {
     let id = turn.to_string();
     let count = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    let changed = transaction
+    // The session comes first. It changes only while the turn runs, so with the first end: nothing is counted twice. And no
+    // statement waits for the answer to another.
+    if let Some(pending) = &ended.pending {
+        session::set_pending(transaction, &id, pending)?;
+    }
+    // The sums are in the session's row because a session may have many thousands of turns.
+    transaction
+        .prepare_cached(
+            "UPDATE session SET updated_at = max(updated_at, ?2), input = input + ?3, output = output + ?4,
+                                cache_read = cache_read + ?5, cache_write = cache_write + ?6
+             WHERE key = (SELECT session FROM turn WHERE id = ?1 AND state = 'running')",
+        )?
+        .send((
+            &id,
+            ended.at,
+            count(ended.tokens.input),
+            count(ended.tokens.output),
+            count(ended.tokens.cache_read),
+            count(ended.tokens.cache_write),
+        ))?;
+    transaction
         .prepare_cached(
             "UPDATE turn SET state = ?2, ended_at = ?3, steps = ?4, input = ?5, output = ?6, cache_read = ?7,
                              cache_write = ?8, error = ?9
              WHERE id = ?1 AND state = 'running'",
         )?
-        .execute(params![
+        .send(params![
             id,
             ended.state,
             ended.at,
@@ -259,27 +279,5 @@ fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> s
             count(ended.tokens.cache_read),
             count(ended.tokens.cache_write),
             ended.error,
-        ])?;
-    // The session's sums change only with the first end of a turn, so nothing is counted twice.
-    // They are kept in the session's row because a session may have many thousands of turns.
-    if changed > 0 {
-        if let Some(pending) = &ended.pending {
-            session::set_pending(transaction, &id, pending)?;
-        }
-        transaction
-            .prepare_cached(
-                "UPDATE session SET updated_at = max(updated_at, ?2), input = input + ?3, output = output + ?4,
-                                    cache_read = cache_read + ?5, cache_write = cache_write + ?6
-                 WHERE key = (SELECT session FROM turn WHERE id = ?1)",
-            )?
-            .send((
-                id,
-                ended.at,
-                count(ended.tokens.input),
-                count(ended.tokens.output),
-                count(ended.tokens.cache_read),
-                count(ended.tokens.cache_write),
-            ))?;
-    }
-    Ok(())
+        ])
 }

@@ -558,7 +558,7 @@ impl UsageRecords<&Store> {
                      cache_read, cache_write, cost, server, person, state)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'reserved')",
                 )?
-                .execute((
+                .send((
                     new.id,
                     new.at,
                     &place.day,
@@ -601,7 +601,7 @@ impl UsageRecords<&Store> {
                     "UPDATE usage SET input = ?2, output = ?3, cache_read = ?4, cache_write = ?5, cost = ?6,
                      state = 'settled' WHERE id = ?1",
                 )?
-                .execute((id, input, output, cache_read, cache_write, cost.map(signed)))?;
+                .send((id, input, output, cache_read, cache_write, cost.map(signed)))?;
             // The sums include the reservation already, so only the difference is added.
             add(transaction, &place, &after.less(&before))
         });
