@@ -35,7 +35,7 @@ pub(super) trait Batch {
     fn commit(self) -> sql::Result<()>;
 }
 
-/// What became of a change.
+/// The outcome of an attempt to make a change.
 enum Attempt {
     Kept,
     Undone(sql::Error),

@@ -225,21 +225,14 @@ pub(super) fn number(seq: u64) -> i64 {
 
 /// Adds a message. Its number, its row, its audit row and the bridges' outbox are written together or not at all.
 pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<PostOutcome> {
-    match Places::of(transaction, [&new.channel])?.of_post(new) {
-        Some(place) => post_at(transaction, new, place),
-        None => Ok(PostOutcome::NoChannel),
-    }
+    Places::of(transaction, [&new.channel])?.post(transaction, new)
 }
 
 /// Adds messages, each as [`post`] does, in their order. It reads all of their channels at once, so on a server they cost
 /// about as many ways there and back as one message.
 pub(super) fn post_all(transaction: &Transaction<'_>, posts: &[&NewPost]) -> sql::Result<Vec<PostOutcome>> {
     let mut places = Places::of(transaction, posts.iter().map(|new| &new.channel))?;
-    let post = |new: &&NewPost| match places.of_post(new) {
-        Some(place) => post_at(transaction, new, place),
-        None => Ok(PostOutcome::NoChannel),
-    };
-    posts.iter().map(post).collect()
+    posts.iter().map(|new| places.post(transaction, new)).collect()
 }
 
 fn post_at(transaction: &Transaction<'_>, new: &NewPost, place: &mut Place) -> sql::Result<PostOutcome> {
@@ -373,8 +366,12 @@ impl Places {
         Ok(Self(found))
     }
 
-    fn of_post(&mut self, new: &NewPost) -> Option<&mut Place> {
-        self.0.get_mut(&new.channel.as_str().to_ascii_lowercase())
+    /// Adds a message to its channel, if that is among them.
+    fn post(&mut self, transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<PostOutcome> {
+        match self.0.get_mut(&new.channel.as_str().to_ascii_lowercase()) {
+            Some(place) => post_at(transaction, new, place),
+            None => Ok(PostOutcome::NoChannel),
+        }
     }
 }
 

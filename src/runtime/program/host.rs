@@ -12,7 +12,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use super::PROGRAMS;
-
 use crate::env::{self, TURN};
 use crate::id::AgentId;
 use crate::process::subreaper::{self, OrphanCounts, SubreaperReport};
