@@ -3,7 +3,7 @@
 //! replaced.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use bollard::models::ContainerStateStatusEnum;
 use futures_util::future::BoxFuture;
@@ -334,37 +334,19 @@ async fn greeted(
     if !engine.is_remote() {
         return HelperClient::attach(reader, writer, entrance).await;
     }
-    let start = Arc::new(OnceLock::new());
-    let (known, place) = (Arc::clone(&start), (Arc::clone(engine), container.to_owned()));
+    let (engine, container) = (Arc::clone(engine), container.to_owned());
     let redial: Redial = Arc::new(move || -> BoxFuture<'static, std::io::Result<Option<HelperStreams>>> {
-        let (known, (engine, container)) = (Arc::clone(&known), place.clone());
-        Box::pin(
-            async move { attached_again(&engine, &container, &known).await.map_err(std::io::Error::other) },
-        )
+        let (engine, container) = (Arc::clone(&engine), container.clone());
+        Box::pin(async move { attached_again(&engine, &container).await.map_err(std::io::Error::other) })
     });
-    let client = HelperClient::attach_resumable((reader, writer), entrance, redial).await?;
-    // Its helper has answered, so this is its start. Without an answer, the next look asks.
-    if let Ok(Some(found)) = start_of(engine, container).await {
-        let _ = start.set(found);
-    }
-    Ok(client)
+    HelperClient::attach_resumable((reader, writer), entrance, redial).await
 }
 
-/// Returns when a container was started that runs.
-async fn start_of(engine: &Engine, container: &str) -> Result<Option<String>, SandboxError> {
-    let state = containers::inspect(engine, container).await?.and_then(|found| found.state);
-    Ok(state.filter(|state| state.running == Some(true)).and_then(|state| state.started_at))
-}
-
-/// Attaches to a container once more. Returns `None` if it does not run, or was started again since: the engine lets anybody
-/// attach, and then nothing comes.
-async fn attached_again(
-    engine: &Engine,
-    container: &str,
-    start: &OnceLock<String>,
-) -> Result<Option<HelperStreams>, SandboxError> {
-    let Some(found) = start_of(engine, container).await? else { return Ok(None) };
-    if *start.get_or_init(|| found.clone()) != found {
+/// Attaches to a container once more. Returns `None` if it does not run: the engine lets anybody attach to one that has ended,
+/// and then nothing comes. The helper of one that was started again refuses by itself.
+async fn attached_again(engine: &Engine, container: &str) -> Result<Option<HelperStreams>, SandboxError> {
+    let found = containers::inspect(engine, container).await?;
+    if found.and_then(|found| found.state?.running) != Some(true) {
         return Ok(None);
     }
     let streams = attach(&engine.client()?, container).await;
