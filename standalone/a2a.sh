@@ -4,6 +4,7 @@
 # Needs python3 with venv and PyPI; node 20 or newer and npm's registry, else that client is left out and named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. standalone/python.sh
 
 # The versions that are checked against.
 python_sdk=a2a-sdk==1.3.0
@@ -15,8 +16,7 @@ work=$(mktemp -d /var/tmp/flock-a2a-XXXXXXXX)
 export FLOCK_HOME=$work/home FLOCK_NO_PROGRESS=1
 trap '"$binary" stop >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 
-python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet --disable-pip-version-check "$python_sdk"
+new_venv "$work/venv" "$python_sdk"
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 "$binary" init --yes --no-images --model script/a2a --port "$port"

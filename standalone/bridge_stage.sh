@@ -1,5 +1,6 @@
 # What the scripts share that run flock with a platform. To be sourced in the project's folder.
 # shellcheck shell=bash
+. standalone/python.sh
 
 # A home in `work` for the platform NAME, which is cleared away in the end. With --alone among the arguments after it no
 # flock is needed. Installed packages go to KEPT, or to `work` where that is empty.
@@ -43,8 +44,7 @@ with_python() {
     folder=$kept/python-$(named "$@")
     if [ ! -d "$folder" ]; then
         # A venv works where it was moved to, except for the scripts in its bin folder.
-        python3 -m venv "$work/python"
-        "$work/python/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "$@"
+        new_venv "$work/python" "$@"
         keep "$work/python" "$folder"
         echo "$* from PyPI (${SECONDS} s)"
     fi

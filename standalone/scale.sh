@@ -35,8 +35,8 @@ csv=${csv:-$work/scale.csv}
 status=0
 ./standalone/postgres.sh cargo bench --locked "${profile[@]}" --bench scale -- --csv "$(realpath -m "$csv")" "${words[@]}" || status=$?
 if [ -n "$plot" ] && [ -s "$csv" ]; then
-    python3 -m venv "$work/venv"
-    "$work/venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: 'matplotlib==3.*'
+    . standalone/python.sh
+    new_venv "$work/venv" 'matplotlib==3.*'
     "$work/venv/bin/python" standalone/scale_plot.py "$csv" "$plot"
 fi
 exit $status

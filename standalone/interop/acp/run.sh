@@ -5,6 +5,7 @@
 # FLOCK_INTEROP=FOLDER keeps the installed packages for the next time.
 set -euo pipefail
 cd "$(dirname "$0")"
+. ../../python.sh
 
 # The versions that are checked against.
 python_sdk=agent-client-protocol==0.12.1
@@ -21,8 +22,7 @@ trap '"$binary" stop >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 kept=${FLOCK_INTEROP:-$work}/acp
 mkdir -p "$kept"
 if [ ! -d "$kept/venv" ]; then
-    python3 -m venv "$kept/venv"
-    "$kept/venv/bin/pip" install --quiet --disable-pip-version-check "$python_sdk"
+    new_venv "$kept/venv" "$python_sdk"
 fi
 if [ ! -d "$kept/node/node_modules" ]; then
     npm install --silent --no-audit --no-fund --prefix "$kept/node" "$node_sdk" "$acpx"

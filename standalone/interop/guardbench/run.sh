@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . standalone/engine.sh
+. standalone/python.sh
 
 # The versions that are checked against.
 guardbench=mcp-guardbench==0.1.0
@@ -24,13 +25,12 @@ trap leave EXIT
 
 packages=${FLOCK_INTEROP:-$work}/guardbench
 if [ ! -d "$packages" ]; then
-    python3 -m venv "$work/venv"
+    get_uv
     # For the Python of the sandbox. Wheels only, so that nothing of a package runs on this machine.
-    pip() {
-        "$work/venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: --target "$work/packages" "$@"
-    }
-    pip --python-version 3.11 "${needed[@]}"
-    pip --ignore-requires-python --no-deps --upgrade "$guardbench"
+    options=(--quiet --only-binary :all: --target "$work/packages")
+    "$uv" pip install "${options[@]}" --python-version 3.11 "${needed[@]}"
+    # uv has no way to install what asks for a newer Python.
+    "${uv%/uv}/python" -m pip install "${options[@]}" --no-compile --ignore-requires-python --no-deps --upgrade "$guardbench"
     # The sandbox has Python 3.11, and this is the only place of its servers that needs 3.12.
     sed -i 's/^class Page\[T\](BaseModel):/class Page(BaseModel):/; s/^    items: list\[T\]$/    items: list/' \
         "$work/packages/guardbench/domain/schemas.py"
