@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -140,7 +141,15 @@ impl Context {
     ///
     /// Returns the future's own error, or an error if no runtime can be created.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        self.runtime()?.block_on(future)
+        let mut done = None;
+        self.drive(pin!(async { done = Some(future.await) }))?;
+        done.unwrap_or_else(|| Err(Failure::new(Kind::Failed, "the work has ended without a result")))
+    }
+
+    /// Not generic, so that the runtime is not compiled once more for each verb.
+    fn drive(&self, future: Pin<&mut dyn Future<Output = ()>>) -> Result<(), Failure> {
+        self.runtime()?.block_on(future);
+        Ok(())
     }
 }
 

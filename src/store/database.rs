@@ -11,7 +11,7 @@ use super::health::StorageHealth;
 use super::location::Location;
 use super::notice::Notices;
 use super::postgres::Server;
-use super::read_pool::ReadPool;
+use super::read_pool::{ReadPool, Reading};
 use super::session::PendingKeys;
 use super::sql::{self, Connection, Transaction};
 use super::sqlite::DatabaseFile;
@@ -69,9 +69,20 @@ impl Pool {
         what: &'static str,
         work: impl FnOnce(&Connection<'_>) -> sql::Result<T>,
     ) -> Result<T, StoreError> {
+        let (mut work, mut found) = (Some(work), None);
+        self.run(what, &mut |connection| {
+            if let Some(work) = work.take() {
+                found = Some(work(connection)?);
+            }
+            Ok(())
+        })?;
+        found.ok_or(StoreError::Stopped)
+    }
+
+    fn run(&self, what: &'static str, work: Reading<'_>) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(pool) => pool.read(what, work),
-            Self::Postgres(pool) => pool.read(what, work),
+            Self::Sqlite(pool) => pool.run(what, work),
+            Self::Postgres(pool) => pool.run(what, work),
         }
     }
 
@@ -222,9 +233,14 @@ impl<A> Database<A> {
         what: &'static str,
         work: impl FnOnce(&Connection<'_>) -> sql::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let pool = self.pool.clone();
-        let read = tokio::task::spawn_blocking(move || pool.read(what, work));
-        read.await.map_err(|_| StoreError::Stopped)?
+        let (pool, value) = (self.pool.clone(), Slot::default());
+        let found = value.clone();
+        // In a box, so that the runtime's part is compiled once for all reads, as are the other parts behind a function that
+        // is not generic.
+        let read: Box<dyn FnOnce() -> Result<(), StoreError> + Send> =
+            Box::new(move || pool.read(what, work).map(|read| found.fill(read)));
+        tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Stopped)??;
+        value.take().ok_or(StoreError::Stopped)
     }
 }
 
@@ -272,24 +288,24 @@ impl Store {
         what: &'static str,
         work: impl FnOnce(Slot<T>) -> Work,
     ) -> Result<T, StoreError> {
-        let (tell, answered) = tokio::sync::oneshot::channel();
         // The value waits in a slot until the commit: the caller must not see it if the transaction fails.
         let value = Slot::default();
-        let work = work(value.clone());
+        self.commit(what, work(value.clone())).await?;
+        value.take().ok_or(StoreError::Stopped)
+    }
+
+    /// Submits a change and waits for its commit.
+    async fn commit(&self, what: &'static str, work: Work) -> Result<(), StoreError> {
+        let (tell, answered) = tokio::sync::oneshot::channel();
         self.access.engine.submit(PendingChange {
             since: Instant::now(),
             work,
-            answer: Box::new(move |committed| {
-                // The caller may no longer be waiting.
-                drop(tell.send(committed.map(|()| value.take())));
-            }),
+            // The caller may no longer be waiting.
+            answer: Box::new(move |committed| drop(tell.send(committed))),
         })?;
-        match answered.await {
-            Ok(Ok(Some(done))) => Ok(done),
-            Ok(Err(source)) => Err(StoreError::query(what, source)),
-            // A change that panicked is dropped without an answer.
-            Ok(Ok(None)) | Err(_) => Err(StoreError::Stopped),
-        }
+        // A change that panicked is dropped without an answer.
+        let committed = answered.await.map_err(|_| StoreError::Stopped)?;
+        committed.map_err(|source| StoreError::query(what, source))
     }
 
     /// Queues a change without waiting for its outcome, for callers that can't wait. A failure is logged.

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use super::health::StorageHealth;
 use super::{StoreError, sql};
 
+/// A read as the pool sees it: there are hundreds of kinds, and the pool is not to be compiled for each.
+pub(super) type Reading<'r> = &'r mut dyn FnMut(&sql::Connection<'_>) -> sql::Result<()>;
+
 /// A limit on the connections that are open at the same time.
 pub(super) struct ConnectionLimit {
     pub(super) most: usize,
@@ -34,7 +37,7 @@ pub(super) trait ReadingDriver {
     fn view(connection: &Self::Connection) -> sql::Connection<'_>;
 
     /// Runs a read where it may wait for its answer.
-    fn wait<T>(read: impl FnOnce() -> T) -> T;
+    fn wait(read: &mut dyn FnMut());
 }
 
 /// The connections of a process that read one database.
@@ -82,20 +85,14 @@ impl<D: ReadingDriver> ReadPool<D> {
         Self { driver, connections, ended: Condvar::new(), condition: StorageHealth::default() }
     }
 
-    /// Runs `work` on a connection. It sees everything that was committed before.
-    pub(super) fn read<T>(
-        &self,
-        what: &'static str,
-        work: impl FnOnce(&sql::Connection<'_>) -> sql::Result<T>,
-    ) -> Result<T, StoreError> {
-        D::wait(|| self.read_here(what, work))
+    /// Runs `work` once on a connection. It sees everything that was committed before.
+    pub(super) fn run(&self, what: &'static str, work: Reading<'_>) -> Result<(), StoreError> {
+        let mut done = Err(StoreError::Stopped);
+        D::wait(&mut || done = self.run_here(what, &mut *work));
+        done
     }
 
-    fn read_here<T>(
-        &self,
-        what: &'static str,
-        work: impl FnOnce(&sql::Connection<'_>) -> sql::Result<T>,
-    ) -> Result<T, StoreError> {
+    fn run_here(&self, what: &'static str, work: Reading<'_>) -> Result<(), StoreError> {
         let (mut place, idle) = self.begin().map_err(|source| {
             self.condition.record_read_failure(&source);
             StoreError::query(what, source)
@@ -201,8 +198,8 @@ mod tests {
             sql::Connection::sqlite(&connection.connection)
         }
 
-        fn wait<T>(read: impl FnOnce() -> T) -> T {
-            read()
+        fn wait(read: &mut dyn FnMut()) {
+            read();
         }
     }
 
@@ -220,7 +217,7 @@ mod tests {
                 let (pool, all_run) = (Arc::clone(&pool), Arc::clone(&all_run));
                 // Each read ends only with two others that run beside it, so the limit is reached.
                 let read = move || {
-                    pool.read("read", |_| {
+                    pool.run("read", &mut |_| {
                         all_run.wait();
                         Ok(())
                     })
@@ -239,8 +236,8 @@ mod tests {
     fn a_read_that_fails_or_panics_leaves_its_place() {
         let pool = pool();
         for _ in 0..MOST * 2 {
-            pool.read("read", |_| Err::<(), _>(sql::Error::Malformed)).unwrap_err();
-            let panics = || pool.read("read", |_| -> sql::Result<()> { panic!("a read panics") });
+            pool.run("read", &mut |_| Err(sql::Error::Malformed)).unwrap_err();
+            let panics = || pool.run("read", &mut |_| panic!("a read panics"));
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).unwrap_err();
         }
         assert_eq!(pool.lock().reads, 0);
@@ -257,7 +254,7 @@ mod tests {
             .map(|end| {
                 let (pool, tell) = (Arc::clone(&pool), tell.clone());
                 std::thread::spawn(move || {
-                    pool.read("read", |_| {
+                    pool.run("read", &mut |_| {
                         tell.send("held").unwrap();
                         end.recv().unwrap();
                         Ok(())
@@ -271,7 +268,7 @@ mod tests {
         let waiting = {
             let pool = Arc::clone(&pool);
             std::thread::spawn(move || {
-                pool.read("read", |_| {
+                pool.run("read", &mut |_| {
                     tell.send("waited").unwrap();
                     Ok(())
                 })

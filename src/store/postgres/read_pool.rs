@@ -40,7 +40,7 @@ impl ReadingDriver for Arc<Server> {
         sql::Connection::postgres(connection)
     }
 
-    fn wait<T>(read: impl FnOnce() -> T) -> T {
+    fn wait(read: &mut dyn FnMut()) {
         // An answer takes as long as the network does. A runtime with several threads gives the other tasks of this one
         // to another meanwhile. One with a single thread can't, and is used by short-lived commands alone.
         match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
