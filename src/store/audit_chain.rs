@@ -114,7 +114,7 @@ const PAGE_ROWS: u32 = 1000;
 
 /// Returns the last row's id and hash, or those of the row that the first one follows if no row is kept.
 pub(super) fn last(connection: &Connection<'_>) -> sql::Result<Option<(i64, Vec<u8>)>> {
-    if let Some(end) = connection.chain_end() {
+    if let Some(end) = connection.chain_end()? {
         return Ok(Some(end));
     }
     let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));

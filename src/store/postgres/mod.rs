@@ -4,6 +4,7 @@
 //! one lock, so that a subject's code is right whichever database is behind it. Only one of them is a gateway, and one that
 //! another has replaced makes no change any more.
 
+mod begin;
 pub(super) mod catalog;
 mod engine;
 mod error;

@@ -11,11 +11,12 @@ use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
+use super::begin::{Begun, TransactionId};
 use super::runtime::OwnRuntime;
 use super::server::{Driving, Server};
 use super::value::Parameter;
 use super::{PostgresError, text, wait};
-use crate::store::sql::{ChainEnd, Result, Value};
+use crate::store::sql::{self, ChainEnd, Result, Value};
 
 /// The number of prepared statements that a connection keeps. flock has about five hundred, most of them for seldom
 /// use. Each takes some memory on the server too.
@@ -29,7 +30,7 @@ const KICK: usize = 12;
 type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
 
 /// A statement that was sent.
-type Sent = Pin<Box<dyn Future<Output = Answer<()>> + Send>>;
+type Sent<T> = Pin<Box<dyn Future<Output = Answer<T>> + Send>>;
 
 /// The way in which a thread waits for the answers of a connection.
 pub(super) enum Waiter {
@@ -44,8 +45,12 @@ pub(in crate::store) struct Session {
     client: Arc<Client>,
     waiter: Waiter,
     statements: RefCell<StatementCache>,
+    /// The begin of the transaction, if it was sent and nobody has waited for its answer yet.
+    begin: RefCell<Option<Sent<Vec<SimpleQueryMessage>>>>,
+    /// The identity of the transaction, once its begin was answered.
+    transaction: RefCell<TransactionId>,
     /// The statements that were sent, in their order, and whose answers nobody has waited for yet.
-    sent: RefCell<Vec<Sent>>,
+    sent: RefCell<Vec<Sent<()>>>,
     /// Set once the connection can't be used any more, as after an answer that did not come: it may come later, in
     /// place of another.
     is_lost: Cell<bool>,
@@ -66,6 +71,8 @@ impl Session {
             client: Arc::new(client),
             waiter,
             statements: RefCell::default(),
+            begin: RefCell::default(),
+            transaction: RefCell::default(),
             sent: RefCell::default(),
             is_lost: Cell::new(false),
             is_spoiled: Cell::new(false),
@@ -124,8 +131,9 @@ impl Session {
 
     /// Returns the end of the audit's chain, if the transaction knows it. Only changes add to the chain, and they are serial,
     /// so the end stays what it is until this transaction adds to it.
-    pub(in crate::store) fn chain_end(&self) -> Option<ChainEnd> {
-        self.chain_end.borrow().clone()
+    pub(in crate::store) fn chain_end(&self) -> Result<Option<ChainEnd>> {
+        self.settle_begin()?;
+        Ok(self.chain_end.borrow().clone())
     }
 
     /// Takes note of the end of the audit's chain, or that it is not known.
@@ -164,15 +172,45 @@ impl Session {
 
     /// Runs statements without parameters, and returns the texts of the last row.
     pub(super) fn texts(&self, sql: &str) -> Result<Vec<Option<String>>> {
-        let messages = self.run(self.client.simple_query(sql))?;
-        let rows = messages.into_iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row),
-            _ => None,
-        });
-        let last = rows.last();
-        Ok(last.map_or_else(Vec::new, |row| {
-            (0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect()
-        }))
+        Ok(last_row(self.run(self.client.simple_query(sql))?))
+    }
+
+    /// Sends the statements that begin a transaction. The next statement waits for their answer too, which costs no way of
+    /// its own, and reports their failure in place of its own answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they can't be sent.
+    pub(super) fn begin(&self, statements: String) -> Result<()> {
+        self.clear_failure();
+        self.drop_notices(0);
+        self.set_chain_end(None);
+        self.transaction.take();
+        let client = Arc::clone(&self.client);
+        let mut answer: Sent<_> = Box::pin(async move { client.simple_query(&statements).await });
+        let polled = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let answer = match polled {
+            Poll::Ready(Err(error)) => return self.run(std::future::ready(Err(error))),
+            Poll::Ready(Ok(messages)) => Box::pin(std::future::ready(Ok(messages))),
+            Poll::Pending => answer,
+        };
+        self.begin.replace(Some(answer));
+        Ok(())
+    }
+
+    /// Waits until the transaction has begun.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`sql::Error::Fenced`] if the gateway of the fence was ended, and the failure of the begin or of a statement
+    /// that was sent after it.
+    pub(super) fn settle_begin(&self) -> Result<()> {
+        if self.begin.borrow().is_none() { Ok(()) } else { self.run(std::future::ready(Ok(()))) }
+    }
+
+    /// Returns the identity of the transaction, once [`Self::settle_begin`] has waited for it.
+    pub(super) fn transaction_id(&self) -> TransactionId {
+        self.transaction.borrow().clone()
     }
 
     /// Sends statements without parameters and does not wait for the answer, as [`PreparedStatement::send`].
@@ -187,12 +225,22 @@ impl Session {
     ///
     /// Returns the first failure.
     pub(super) fn settle(&self) -> Result<()> {
-        if self.sent.borrow().is_empty() { Ok(()) } else { self.run(std::future::ready(Ok(()))) }
+        if self.sent.borrow().is_empty() { self.settle_begin() } else { self.run(std::future::ready(Ok(()))) }
+    }
+
+    /// Takes note of the connection's end, if the server has ended it since it was used last.
+    pub(super) fn look_for_end(&self) {
+        if let Waiter::Own(runtime) = &self.waiter {
+            // Its task runs only while this thread waits. The first turn hears from the socket, and the second runs the task.
+            runtime.kick();
+            runtime.kick();
+        }
     }
 
     /// Undoes changes by this rollback. Statements are accepted again after it, and nobody asks any more what became of those
     /// that were sent.
     pub(super) fn undo(&self, rollback: &str) -> Result<()> {
+        self.begin.take();
         self.sent.take();
         self.set_chain_end(None);
         self.batch(rollback)?;
@@ -218,14 +266,25 @@ impl Session {
         }
     }
 
+    /// Takes note of the answer to the transaction's begin. Returns `false` if it may change nothing.
+    fn has_begun(&self, begun: Begun) -> bool {
+        self.transaction.replace(begun.id);
+        self.set_chain_end(begun.chain_end);
+        begun.may_change
+    }
+
     /// Waits for an answer of the server, and for those to all that was sent before, which come first.
     fn run<T>(&self, answer: impl Future<Output = Answer<T>>) -> Result<T> {
         if self.is_lost.get() {
             return Err(PostgresError::Connection("it broke before".to_owned()).into());
         }
-        let sent = self.sent.take();
+        let (begin, sent) = (self.begin.take(), self.sent.take());
+        let mut is_fenced = false;
         let both = async {
             let earlier = async {
+                if let Some(begin) = begin {
+                    is_fenced = !self.has_begun(Begun::read(&last_row(begin.await?)));
+                }
                 for answer in sent {
                     answer.await?;
                 }
@@ -240,6 +299,10 @@ impl Session {
             Waiter::Parked => wait::within(self.limit, both),
             Waiter::Own(runtime) => runtime.within(self.limit, both),
         };
+        if is_fenced {
+            self.is_spoiled.set(true);
+            return Err(sql::Error::Fenced);
+        }
         let error = match waited {
             Some(Ok(done)) => return Ok(done),
             Some(Err(error)) => PostgresError::from(error),
@@ -254,6 +317,18 @@ impl Session {
         }
         Err(error.into())
     }
+}
+
+/// Returns the texts of the last row of the answers to statements.
+fn last_row(messages: Vec<SimpleQueryMessage>) -> Vec<Option<String>> {
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let last = rows.last();
+    last.map_or_else(Vec::new, |row| {
+        (0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect()
+    })
 }
 
 /// The SQLSTATE for a prepared statement whose table has changed since, as by another gateway's migration.

@@ -3,21 +3,12 @@
 use std::time::Instant;
 
 use super::PostgresError;
+use super::begin::{self, TransactionId};
 use super::fence::Look;
 use super::session::Session;
 use super::text::literal;
-use crate::id::unhex;
-use crate::store::sql::{self, Result};
+use crate::store::sql::Result;
 use crate::store::writer::LOCK_LIMIT;
-
-/// The identity of a transaction, by which its outcome can be asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TransactionId {
-    number: String,
-    /// The time at which the server started. After a crash the numbers of transactions that had not reached the disk are
-    /// given to others.
-    server_start: String,
-}
 
 /// What the server says of a transaction whose commit got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,49 +23,33 @@ pub(in crate::store) fn lock_deadline() -> Instant {
     Instant::now() + LOCK_LIMIT
 }
 
-/// Begins a transaction that holds the lock of all changes, and waits until `deadline` for that lock.
+/// Sends the begin of a transaction that holds the lock of all changes, and that waits until `deadline` for it. The first
+/// statement that waits for an answer waits for this too.
 ///
 /// Changes read what they write next, such as the last number of a channel. With the lock, each of them sees all
 /// changes before it, as the one writing thread of an SQLite database does.
 ///
 /// # Errors
 ///
-/// Returns [`sql::Error::Fenced`] if the gateway of the fence was ended, and other errors if the server fails or the lock was
-/// not to be had.
-pub(super) fn begin_locked(session: &Session, deadline: Instant, look: Look) -> Result<TransactionId> {
-    // 0 would mean no limit.
-    let wait = deadline.saturating_duration_since(Instant::now()).as_millis().max(1);
-    session.clear_failure();
-    session.drop_notices(0);
-    session.set_chain_end(None);
-    // One message, because each is a way to the server and back. The look at the fence is a statement of its own: one that
-    // also waited for the lock would see the rows as they were before the wait.
-    let begun = session.texts(&format!(
-        "BEGIN; SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({});
-         SET LOCAL lock_timeout = 0; {}",
-        session.server.settings.lock_key(),
-        look.statement()
-    ));
-    match begun {
-        Ok(texts) => {
-            let text = |column: usize| texts.get(column).cloned().flatten().unwrap_or_default();
-            if text(2) != "t" {
-                roll_back(session)?;
-                return Err(sql::Error::Fenced);
-            }
-            if let (Ok(id), Some(hash)) = (text(3).parse(), unhex(&text(4))) {
-                session.set_chain_end(Some((id, hash)));
-            }
-            Ok(TransactionId { number: text(0), server_start: text(1) })
-        }
-        Err(error) => {
-            // It has begun, and the lock was not to be had.
-            if session.is_usable() {
-                roll_back(session)?;
-            }
-            Err(error)
-        }
+/// Returns an error if it can't be sent.
+pub(super) fn send_begin(session: &Session, deadline: Instant, look: Look) -> Result<()> {
+    let wait = deadline.saturating_duration_since(Instant::now());
+    session.begin(begin::statements(session.server.settings.lock_key(), wait, look))
+}
+
+/// Begins a transaction as [`send_begin`] does, and waits until it has begun.
+///
+/// # Errors
+///
+/// Returns [`sql::Error::Fenced`](crate::store::sql::Error::Fenced) if the gateway of the fence was ended, and other errors
+/// if the server fails or the lock was not to be had.
+pub(super) fn begin_locked(session: &Session, deadline: Instant, look: Look) -> Result<()> {
+    let begun = send_begin(session, deadline, look).and_then(|()| session.settle_begin());
+    if begun.is_err() && session.is_usable() {
+        // The lock was not to be had, or the fence was in the way.
+        roll_back(session)?;
     }
+    begun
 }
 
 /// Commits the transaction of a connection.
@@ -119,7 +94,7 @@ pub(in crate::store) struct LockedTransaction<'s> {
 impl<'s> LockedTransaction<'s> {
     /// Begins it, and waits until `deadline` for the lock.
     pub(in crate::store) fn begin(session: &'s Session, deadline: Instant) -> Result<Self> {
-        begin_locked(session, deadline, Look::Without).map(|_| Self { session, is_over: false })
+        begin_locked(session, deadline, Look::Without).map(|()| Self { session, is_over: false })
     }
 
     /// Commits it.
@@ -148,7 +123,8 @@ impl TransactionId {
     /// Asks the server, over another connection, what became of the transaction.
     pub(super) fn outcome(&self, session: &Session, deadline: Instant) -> Result<Outcome> {
         // The lock is free only when the transaction is over, whatever its outcome.
-        let asking = begin_locked(session, deadline, Look::Without)?;
+        begin_locked(session, deadline, Look::Without)?;
+        let asking = session.transaction_id();
         let asked = session.texts(&format!("SELECT pg_xact_status('{}'::xid8)", self.number));
         end(session);
         let texts = asked?;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::begin::TransactionId;
 use super::fence::{Fence, Look};
 use super::gateway_lock::{GatewayLock, Sharing};
 use super::server::{Driving, Purpose, Server};
 use super::session::Session;
-use super::transaction::{Outcome, TransactionId, begin_locked, commit, end, lock_deadline, roll_back};
+use super::transaction::{Outcome, begin_locked, commit, end, lock_deadline, roll_back, send_begin};
 use super::{PostgresError, schema};
 use crate::error::chain;
 use crate::store::StoreError;
@@ -110,6 +111,7 @@ impl WritingSession {
 
     /// Runs `work`, which may be repeated, on the connection. If that turns out to be broken, it is replaced once.
     fn with_connection<T>(&mut self, work: impl Fn(&Session) -> Result<T>) -> Result<T> {
+        self.session.look_for_end();
         if self.session.is_usable() {
             match work(&self.session) {
                 // The server has been started again since the last change, for example.
@@ -150,9 +152,12 @@ impl WritingDriver for WritingSession {
 
     fn begin(&mut self, deadline: Instant, changes: usize) -> Result<WritingBatch<'_>> {
         let look = if self.fence.is_some() { Look::AtFence } else { Look::Without };
-        let id = self.with_connection(|session| begin_locked(session, deadline, look))?;
         let savepoint = if changes == 1 { Savepoint::NotNeeded } else { Savepoint::Absent };
-        Ok(WritingBatch { writer: self, id, savepoint, notices: 0, has_ended: false })
+        // The begin of a change that is alone travels with its first statement, and its failure is that of the change. Of
+        // several, those that still have time wait for the lock again when the oldest is refused.
+        let begin = if changes == 1 { send_begin } else { begin_locked };
+        self.with_connection(|session| begin(session, deadline, look))?;
+        Ok(WritingBatch { writer: self, savepoint, notices: 0, has_ended: false })
     }
 
     fn connection(&self) -> Option<sql::Connection<'_>> {
@@ -163,7 +168,6 @@ impl WritingDriver for WritingSession {
 /// A transaction for changes that are committed together.
 pub(in crate::store) struct WritingBatch<'d> {
     writer: &'d mut WritingSession,
-    id: TransactionId,
     savepoint: Savepoint,
     /// The number of notices before the change that is being made.
     notices: usize,
@@ -238,12 +242,12 @@ impl Batch for WritingBatch<'_> {
         if self.has_ended {
             return Ok(());
         }
+        // Nothing is committed that has not begun.
+        self.session().settle_begin()?;
+        let id = self.session().transaction_id();
         self.has_ended = true;
         match commit(self.session()) {
-            Err(error) if !self.session().is_usable() => {
-                let id = std::mem::take(&mut self.id);
-                self.writer.outcome_of(&id, &error)
-            }
+            Err(error) if !self.session().is_usable() => self.writer.outcome_of(&id, &error),
             done => done,
         }
     }

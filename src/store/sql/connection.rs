@@ -100,10 +100,9 @@ impl<'c> Connection<'c> {
     }
 
     /// Returns the end of the audit's chain if the transaction knows it, which saves a way to a server and back.
-    #[must_use]
-    pub fn chain_end(&self) -> Option<ChainEnd> {
+    pub fn chain_end(&self) -> Result<Option<ChainEnd>> {
         match self.0 {
-            Driver::Sqlite(_) => None,
+            Driver::Sqlite(_) => Ok(None),
             Driver::Postgres(session) => session.chain_end(),
         }
     }
