@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use super::{Context, Exit, Failure};
 use crate::process::subreaper;
 
-/// Run a program for an agent's turn on the host, and end the processes that it leaves
+/// Run a program on the host for flock, and end the processes that it leaves
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Mark of the turn, for the environment of the program
+    /// Mark in the environment of the program, by which its processes are found
     #[arg(long)]
     turn: String,
     /// Program to run, with its arguments
