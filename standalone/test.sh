@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every test there is: format, lints, laws, unit and outside tests, real Docker, real clients and programs.
 #
-#   ./standalone/test.sh                 everything but the parts that run only if they are named
+#   ./standalone/test.sh                 everything
 #   ./standalone/test.sh --quick         without Docker
 #   ./standalone/test.sh --only PART…    these parts and what they need, in their usual order
 #   ./standalone/test.sh --parts         the names of the parts
@@ -14,17 +14,12 @@ cd "$(dirname "$0")/.."
 given=${FLOCK_BINARY:-}
 unset FLOCK_BINARY
 parts=(fmt audit unit postgres suite clippy docs build objects openai interop llama a2a mcp matrix discord slack telegram browser openclaw programs kills load compose fleet)
-# They take more time than everything together may have, and run only if they are named.
-on_demand=(fleet)
 quick=(fmt audit unit suite clippy docs)
 
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
 listed() { [[ " $1 " == *" $2 "* ]]; }
 
-chosen=()
-for part in "${parts[@]}"; do
-    listed "${on_demand[*]}" "$part" || chosen+=("$part")
-done
+chosen=("${parts[@]}")
 docker=1
 case "${1:-}" in
 '') ;;
