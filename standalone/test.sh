@@ -86,16 +86,24 @@ run_audit() {
     ./standalone/audit.sh
 }
 
-# Both programs of tests at once, if both are wanted: a compiler uses one processor for most of its time.
+# Both programs of tests at once, if both are wanted: a compiler uses one processor for most of its time. With lints, all
+# that there is, by a compiler that knows them.
 build_tests() {
     local targets=()
     [ -z "$tests_built" ] || return 0
     tests_built=1
     if wanted unit; then targets+=(--lib); fi
     if wanted suite; then targets+=(--test suite); fi
+    [ -z "$linting" ] || targets=(--all-targets)
     cargo test --locked "${targets[@]}" --no-run
 }
 tests_built=
+linting=
+if wanted clippy && { wanted unit || wanted suite; }; then
+    component clippy clippy
+    linting=1
+    export RUSTC_WORKSPACE_WRAPPER=$PWD/standalone/clippy.sh
+fi
 
 run_unit() {
     step "Unit tests"
@@ -165,15 +173,14 @@ repeat_tests() {
     second+=("${again[@]}")
 }
 
-clippy=(cargo clippy --locked --all-targets -- -D warnings)
-release=(cargo build --locked --release)
+release=(env --unset=RUSTC_WORKSPACE_WRAPPER cargo build --locked --release)
 docs=(env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items --quiet)
 
 run_clippy() {
+    [ -z "$linting" ] || return 0
     component clippy clippy
-    end_build
     step "Clippy"
-    "${clippy[@]}"
+    cargo clippy --locked --all-targets -- -D warnings
 }
 
 run_docs() {
@@ -182,14 +189,10 @@ run_docs() {
     "${docs[@]}"
 }
 
-# The suite waits for Docker for much of its time, in which lints, the documentation and the release build are made.
+# The suite waits for Docker for much of its time, in which the documentation and the release build are made.
 building=
 begin_build() {
     local commands=()
-    if wanted clippy; then
-        component clippy clippy
-        commands+=("${clippy[*]@Q}")
-    fi
     if [ -z "$given" ] && { wanted build || after_build; }; then commands+=("${release[*]@Q}"); fi
     if wanted docs; then commands+=("${docs[*]@Q}"); fi
     [ "${#commands[@]}" -gt 0 ] || return 0
