@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
@@ -25,6 +25,9 @@ const MAX_STATEMENTS: usize = 256;
 /// The number of statements after which those that were sent leave this process, so that the server works on them while
 /// the next ones are made.
 const KICK: usize = 12;
+
+/// The time after an answer for which the server is taken to be there still.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// An answer of the server.
 type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
@@ -51,6 +54,8 @@ pub(in crate::store) struct Session {
     transaction: RefCell<TransactionId>,
     /// The statements that were sent, in their order, and whose answers nobody has waited for yet.
     sent: RefCell<Vec<Sent<()>>>,
+    /// The time of the last answer.
+    answered: Cell<Option<Instant>>,
     /// Set once the connection can't be used any more, as after an answer that did not come: it may come later, in
     /// place of another.
     is_lost: Cell<bool>,
@@ -74,6 +79,7 @@ impl Session {
             begin: RefCell::default(),
             transaction: RefCell::default(),
             sent: RefCell::default(),
+            answered: Cell::new(None),
             is_lost: Cell::new(false),
             is_spoiled: Cell::new(false),
             notices: RefCell::default(),
@@ -86,6 +92,12 @@ impl Session {
     /// Returns `true` unless the connection is known to be broken.
     pub(in crate::store) fn is_usable(&self) -> bool {
         !self.is_lost.get() && !self.client.is_closed()
+    }
+
+    /// Returns `true` if the server has answered a moment ago. A connection that was idle for longer may have ended without a
+    /// word, as when the server's machine has lost its power.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.answered.get().is_some_and(|answered| answered.elapsed() < FRESH)
     }
 
     /// Returns `true` if a statement has failed since the last [`Self::clear_failure`].
@@ -304,7 +316,10 @@ impl Session {
             return Err(sql::Error::Fenced);
         }
         let error = match waited {
-            Some(Ok(done)) => return Ok(done),
+            Some(Ok(done)) => {
+                self.answered.set(Some(Instant::now()));
+                return Ok(done);
+            }
             Some(Err(error)) => PostgresError::from(error),
             None => PostgresError::NoAnswer(self.limit),
         };

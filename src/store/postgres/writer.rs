@@ -153,10 +153,13 @@ impl WritingDriver for WritingSession {
     fn begin(&mut self, deadline: Instant, changes: usize) -> Result<WritingBatch<'_>> {
         let look = if self.fence.is_some() { Look::AtFence } else { Look::Without };
         let savepoint = if changes == 1 { Savepoint::NotNeeded } else { Savepoint::Absent };
-        // The begin of a change that is alone travels with its first statement, and its failure is that of the change. Of
-        // several, those that still have time wait for the lock again when the oldest is refused.
-        let begin = if changes == 1 { send_begin } else { begin_locked };
-        self.with_connection(|session| begin(session, deadline, look))?;
+        // The begin of a change that is alone travels with its first statement, and its failure is that of the change. So it
+        // does only if the connection works, because a begin that fails by itself is repeated on another one. Of several
+        // changes, those that still have time wait for the lock again when the oldest is refused.
+        self.with_connection(|session| {
+            let begin = if changes == 1 && session.is_fresh() { send_begin } else { begin_locked };
+            begin(session, deadline, look)
+        })?;
         Ok(WritingBatch { writer: self, savepoint, notices: 0, has_ended: false })
     }
 
