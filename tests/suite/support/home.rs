@@ -249,7 +249,8 @@ fn end(command: &mut Command) -> Run {
 /// down while another test looks for a port.
 pub fn free_port() -> u16 {
     static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
-    let folder = std::env::temp_dir().join(format!("flock-test-ports-{}", nix::unistd::getuid()));
+    // One folder for all runs, whatever place each has for its files.
+    let folder = Path::new("/var/tmp").join(format!("flock-test-ports-{}", nix::unistd::getuid()));
     std::fs::create_dir_all(&folder).unwrap();
     loop {
         let port = rand::random_range(20_000..32_000);
