@@ -235,8 +235,7 @@ impl<A> Database<A> {
     ) -> Result<T, StoreError> {
         let (pool, value) = (self.pool.clone(), Slot::default());
         let found = value.clone();
-        // In a box, so that the runtime's part is compiled once for all reads, as are the other parts behind a function that
-        // is not generic.
+        // In a box, so that the runtime's part is compiled once for all reads.
         let read: Box<dyn FnOnce() -> Result<(), StoreError> + Send> =
             Box::new(move || pool.read(what, work).map(|read| found.fill(read)));
         tokio::task::spawn_blocking(read).await.map_err(|_| StoreError::Stopped)??;

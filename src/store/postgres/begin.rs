@@ -15,7 +15,7 @@ pub(super) struct TransactionId {
     pub(super) server_start: String,
 }
 
-/// What the server answers to the begin of a change.
+/// The server's answer to the begin of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Begun {
     pub(super) id: TransactionId,
