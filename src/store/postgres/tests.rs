@@ -468,14 +468,10 @@ async fn broken_connections_are_replaced() {
     let Some(place) = Place::new() else { return };
     let store = place.open();
     let (writing, reading) = (writing_process(&store).await, reading_process(&store).await.unwrap());
-    let admin = schemas::admin(&place.server);
     for process in [writing, reading] {
-        let ended: bool = Connection::postgres(&admin)
-            .query_row("SELECT pg_terminate_backend(CAST(?1 AS integer))", [process], |row| row.get(0))
-            .unwrap();
-        assert!(ended);
+        end_connection(&place, process);
     }
-    // Nothing of a change has been done when the transaction begins, so this one is made after all.
+    // Nothing of a change has been done before the transaction begins, so this one is made after all.
     write(&store, 1).await.unwrap();
     assert_ne!(writing_process(&store).await, writing);
     // A read may be the first to notice, and says so.
@@ -494,7 +490,11 @@ async fn broken_connections_are_replaced() {
 
 /// Ends the connection through which a store writes.
 async fn cut_off(store: &Store, place: &Place) {
-    let process = writing_process(store).await;
+    end_connection(place, writing_process(store).await);
+}
+
+/// Ends the connection with this number. It is over when this returns: a change that began before would be lost with it.
+fn end_connection(place: &Place, process: i64) {
     let admin = schemas::admin(&place.server);
     let ended: bool = Connection::postgres(&admin)
         .query_row("SELECT pg_terminate_backend(CAST(?1 AS integer), 30000)", [process], |row| row.get(0))
