@@ -16,6 +16,7 @@ use super::runtime::OwnRuntime;
 use super::server::{Driving, Server};
 use super::value::Parameter;
 use super::{PostgresError, text, wait};
+use crate::store::change::Slot;
 use crate::store::sql::{self, ChainEnd, Result, Value};
 
 /// The number of prepared statements that a connection keeps. flock has about five hundred, most of them for seldom
@@ -33,7 +34,7 @@ const FRESH: Duration = Duration::from_secs(1);
 type Answer<T> = std::result::Result<T, tokio_postgres::Error>;
 
 /// A statement that was sent.
-type Sent<T> = Pin<Box<dyn Future<Output = Answer<T>> + Send>>;
+type Sent = Pin<Box<dyn Future<Output = Answer<()>> + Send>>;
 
 /// The way in which a thread waits for the answers of a connection.
 pub(super) enum Waiter {
@@ -48,12 +49,12 @@ pub(in crate::store) struct Session {
     client: Arc<Client>,
     waiter: Waiter,
     statements: RefCell<StatementCache>,
-    /// The begin of the transaction, if it was sent and nobody has waited for its answer yet.
-    begin: RefCell<Option<Sent<Vec<SimpleQueryMessage>>>>,
+    /// The place for the answer to the transaction's begin, if that was sent and nobody has waited for it yet.
+    begin: RefCell<Option<Slot<Begun>>>,
     /// The identity of the transaction, once its begin was answered.
     transaction: RefCell<TransactionId>,
     /// The statements that were sent, in their order, and whose answers nobody has waited for yet.
-    sent: RefCell<Vec<Sent<()>>>,
+    sent: RefCell<Vec<Sent>>,
     /// The time of the last answer.
     answered: Cell<Option<Instant>>,
     /// Set once the connection can't be used any more, as after an answer that did not come: it may come later, in
@@ -198,16 +199,13 @@ impl Session {
         self.drop_notices(0);
         self.set_chain_end(None);
         self.transaction.take();
-        let client = Arc::clone(&self.client);
-        let mut answer: Sent<_> = Box::pin(async move { client.simple_query(&statements).await });
-        let polled = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let answer = match polled {
-            Poll::Ready(Err(error)) => return self.run(std::future::ready(Err(error))),
-            Poll::Ready(Ok(messages)) => Box::pin(std::future::ready(Ok(messages))),
-            Poll::Pending => answer,
-        };
-        self.begin.replace(Some(answer));
-        Ok(())
+        let (client, answer) = (Arc::clone(&self.client), Slot::default());
+        self.begin.replace(Some(answer.clone()));
+        self.send(async move {
+            let messages = client.simple_query(&statements).await?;
+            answer.fill(Begun::read(&last_row(messages)));
+            Ok(())
+        })
     }
 
     /// Waits until the transaction has begun.
@@ -237,7 +235,7 @@ impl Session {
     ///
     /// Returns the first failure.
     pub(super) fn settle(&self) -> Result<()> {
-        if self.sent.borrow().is_empty() { self.settle_begin() } else { self.run(std::future::ready(Ok(()))) }
+        if self.sent.borrow().is_empty() { Ok(()) } else { self.run(std::future::ready(Ok(()))) }
     }
 
     /// Takes note of the connection's end, if the server has ended it since it was used last.
@@ -291,12 +289,8 @@ impl Session {
             return Err(PostgresError::Connection("it broke before".to_owned()).into());
         }
         let (begin, sent) = (self.begin.take(), self.sent.take());
-        let mut is_fenced = false;
         let both = async {
             let earlier = async {
-                if let Some(begin) = begin {
-                    is_fenced = !self.has_begun(Begun::read(&last_row(begin.await?)));
-                }
                 for answer in sent {
                     answer.await?;
                 }
@@ -311,7 +305,9 @@ impl Session {
             Waiter::Parked => wait::within(self.limit, both),
             Waiter::Own(runtime) => runtime.within(self.limit, both),
         };
-        if is_fenced {
+        if let Some(begun) = begin.and_then(|answer| answer.take())
+            && !self.has_begun(begun)
+        {
             self.is_spoiled.set(true);
             return Err(sql::Error::Fenced);
         }

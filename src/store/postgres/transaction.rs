@@ -34,7 +34,7 @@ pub(in crate::store) fn lock_deadline() -> Instant {
 /// Returns an error if it can't be sent.
 pub(super) fn send_begin(session: &Session, deadline: Instant, look: Look) -> Result<()> {
     let wait = deadline.saturating_duration_since(Instant::now());
-    session.begin(begin::statements(session.server.settings.lock_key(), wait, look))
+    or_undone(session, session.begin(begin::statements(session.server.settings.lock_key(), wait, look)))
 }
 
 /// Begins a transaction as [`send_begin`] does, and waits until it has begun.
@@ -44,9 +44,13 @@ pub(super) fn send_begin(session: &Session, deadline: Instant, look: Look) -> Re
 /// Returns [`sql::Error::Fenced`](crate::store::sql::Error::Fenced) if the gateway of the fence was ended, and other errors
 /// if the server fails or the lock was not to be had.
 pub(super) fn begin_locked(session: &Session, deadline: Instant, look: Look) -> Result<()> {
-    let begun = send_begin(session, deadline, look).and_then(|()| session.settle_begin());
+    send_begin(session, deadline, look)?;
+    or_undone(session, session.settle_begin())
+}
+
+/// Undoes the transaction if its begin failed: the lock was not to be had, or the fence was in the way.
+fn or_undone(session: &Session, begun: Result<()>) -> Result<()> {
     if begun.is_err() && session.is_usable() {
-        // The lock was not to be had, or the fence was in the way.
         roll_back(session)?;
     }
     begun
