@@ -1,6 +1,7 @@
 //! The context of a verb besides its own arguments, and the ways in which a verb ends.
 
 use std::future::Future;
+use std::io;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 
@@ -128,10 +129,7 @@ impl Context {
     ///
     /// Returns an error if no runtime can be created.
     pub(crate) fn runtime(&self) -> Result<Runtime, Failure> {
-        Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::with_cause("failed to start the runtime", &error))
+        new_runtime().map_err(|error| not_started(&error))
     }
 
     /// Runs a future to completion on a new single-threaded runtime, so that verbs without async work do not pay for
@@ -141,16 +139,33 @@ impl Context {
     ///
     /// Returns the future's own error, or an error if no runtime can be created.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let mut done = None;
-        self.drive(pin!(async { done = Some(future.await) }))?;
-        done.unwrap_or_else(|| Err(Failure::new(Kind::Failed, "the work has ended without a result")))
+        block_on(future).map_err(|error| not_started(&error))?
     }
+}
 
-    /// Not generic, so that the runtime is not compiled once more for each verb.
-    fn drive(&self, future: Pin<&mut dyn Future<Output = ()>>) -> Result<(), Failure> {
-        self.runtime()?.block_on(future);
-        Ok(())
-    }
+/// Runs a future to its end on a new single-threaded runtime.
+///
+/// # Errors
+///
+/// Returns an error if no runtime can be created.
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
+    let mut done = None;
+    drive(pin!(async { done = Some(future.await) }))?;
+    done.ok_or_else(|| io::Error::other("the work has ended without a result"))
+}
+
+/// Not generic, so that the runtime is not compiled once more for each verb.
+fn drive(future: Pin<&mut dyn Future<Output = ()>>) -> io::Result<()> {
+    new_runtime()?.block_on(future);
+    Ok(())
+}
+
+fn new_runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+fn not_started(error: &io::Error) -> Failure {
+    Failure::with_cause("failed to start the runtime", error)
 }
 
 /// Rewrites the configuration's paths of a home that was copied or moved, before anything is changed.

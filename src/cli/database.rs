@@ -1,11 +1,9 @@
 //! Reads of the home's database by verbs that are not async.
 
 use std::panic::resume_unwind;
-use std::pin::{Pin, pin};
 use std::thread;
 
-use tokio::runtime::Builder;
-
+use super::context::block_on;
 use crate::home::Home;
 use crate::store::{Reader, StoreError};
 
@@ -19,18 +17,7 @@ pub fn read<T: Send>(
     work: impl AsyncFnOnce(Reader) -> Result<T, StoreError> + Send,
 ) -> Result<Option<T>, StoreError> {
     let Some(reader) = Reader::open(home)? else { return Ok(None) };
-    let run = || {
-        let mut done = None;
-        drive(pin!(async { done = Some(work(reader).await) }))?;
-        done.transpose()
-    };
+    let run = || block_on(work(reader)).map_err(StoreError::Thread)?.map(Some);
     // Some callers run on a thread of a runtime already, and no other runtime may start there.
     thread::scope(|scope| scope.spawn(run).join().unwrap_or_else(|panic| resume_unwind(panic)))
-}
-
-/// Not generic, so that the runtime is not compiled once more for each reader.
-fn drive(future: Pin<&mut dyn Future<Output = ()>>) -> Result<(), StoreError> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(StoreError::Thread)?;
-    runtime.block_on(future);
-    Ok(())
 }
