@@ -2,13 +2,15 @@
 # takes a tenth of pip's processor time, and keeps what several scripts need.
 # shellcheck shell=bash
 uv_version=uv==0.13.9
-# As pip does. A mirror that pip is told about is used too.
-export UV_SYSTEM_CERTS=1 UV_NO_CONFIG=1 UV_PYTHON_DOWNLOADS=never
-if index=${PIP_INDEX_URL:-$(python3 -m pip config get global.index-url 2>/dev/null)}; then export UV_DEFAULT_INDEX=$index; fi
 
 # Gives `uv`. It is made once for all scripts of the checkout, and those that come at the same time each make their own.
 get_uv() {
-    local folder made
+    local folder made index
+    # As pip does. A mirror that pip is told about is used too.
+    export UV_SYSTEM_CERTS=1 UV_NO_CONFIG=1 UV_PYTHON_DOWNLOADS=never
+    if index=${PIP_INDEX_URL:-$(python3 -m pip config get global.index-url 2>/dev/null)}; then
+        export UV_DEFAULT_INDEX=$index
+    fi
     folder=$(realpath -m "${CARGO_TARGET_DIR:-$(dirname "${BASH_SOURCE[0]}")/../target}")/$uv_version
     uv=$folder/bin/uv
     [ ! -x "$uv" ] || return 0
