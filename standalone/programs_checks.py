@@ -1,4 +1,4 @@
-"""Agents that installed programs run, as a person sees them: programs_checks.py [--figures | --PART...] PROGRAM...
+"""Agents that installed programs run, as a person sees them: programs_checks.py [--figures | --short --PART...] PROGRAM...
 
 Without the name of a part, as in `--halts`, all parts of PARTS are done, in that order. The last line says `N passed, M failed`; the exit code is 0 only if nothing failed. What was asked of the model is what
 counts: the system prompt once and in its native place, what was said before only where a conversation begins anew, and
@@ -123,6 +123,9 @@ def thinks(agents):
 
 
 PARTS = {"talk": talks, "policy": policy.everything, "effort": thinks, "logs": logs.everything, "quota": quota.everything, "halts": halts.everything}
+# What flock itself does to whatever program runs: with --short, these have it done to two.
+OF_FLOCK = ("quota", "halts")
+IN_SHORT = ("claude", "codex")
 
 
 def main():
@@ -147,7 +150,8 @@ def main():
     add(agents)
     for name in chosen:
         begun = time.monotonic()
-        PARTS[name](agents)
+        is_short = name in OF_FLOCK and "--short" in sys.argv
+        PARTS[name]([agent for agent in agents if agent.program in IN_SHORT] if is_short else agents)
         check(f"all of --{name} took {time.monotonic() - begun:.0f} s", True)
     login.everything(PROGRAMS)
     secrets_are_kept()

@@ -152,7 +152,7 @@ run_unit() {
 run_postgres() {
     step "Guarantees on PostgreSQL"
     in_memory
-    limited ./standalone/postgres.sh --guarantees
+    repeated postgres limited ./standalone/postgres.sh --guarantees
     on_disk
 }
 
@@ -171,6 +171,16 @@ run_suite() {
 second=()
 # The most tests of one program, and parts that run beside each other, that are repeated. More of them are no accident.
 readonly most_tests=3 most_parts=1
+
+# Runs a part by this command, and once more if that fails.
+repeated() {
+    local part=$1
+    shift
+    if "$@"; then return; fi
+    step "Once more: $part"
+    "$@" || return 1
+    second+=("$part")
+}
 
 # Runs the tests of a program that was built, in so many minutes at most: `cargo test`'s options, `--`, the tests' own. What
 # did not pass runs once more, each test alone.
@@ -336,7 +346,7 @@ run_browser() { limited ./standalone/browser.sh; }
 run_openclaw() { limited ./standalone/openclaw.sh; }
 
 # The real agent programs.
-run_programs() { limited ./standalone/programs.sh; }
+run_programs() { limited ./standalone/programs.sh --short; }
 
 # Random kills under load.
 run_kills() { limited ./standalone/kills.sh; }
@@ -345,7 +355,7 @@ run_kills() { limited ./standalone/kills.sh; }
 run_load() { limited ./standalone/load.sh; }
 
 # Faults on a database with a replica, two engines, networks and clocks under load.
-run_fleet() { limited ./standalone/fleet.sh; }
+run_fleet() { repeated fleet limited ./standalone/fleet.sh; }
 
 # The whole life of a home, in a container with the host's engine.
 run_compose() { limited ./standalone/compose.sh; }
