@@ -79,11 +79,11 @@ impl KubernetesSandbox {
         let live = slot.live();
         let is_frozen = slot.is_frozen();
         match live {
-            Some(live) if is_frozen => {
-                signal(&live.client, agent, "STOP").await?;
-                // A command that was being sent when the freeze came has begun by now.
-                signal(&live.client, agent, "STOP").await
-            }
+            Some(live) if is_frozen => match stop(&live.client, agent).await {
+                // The streams broke, and could not be resumed.
+                Err(SandboxError::Lost { .. }) => self.end_unreached(agent).await,
+                stopped => stopped,
+            },
             Some(live) => signal(&live.client, agent, "CONT").await,
             None if is_frozen => self.end_unreached(agent).await,
             None => Ok(()),
@@ -106,6 +106,12 @@ impl KubernetesSandbox {
         }
         error.of(agent)
     }
+}
+
+async fn stop(client: &HelperClient, agent: &AgentId) -> Result<(), SandboxError> {
+    signal(client, agent, "STOP").await?;
+    // A command that was being sent when the freeze came has begun by now.
+    signal(client, agent, "STOP").await
 }
 
 /// Sends a signal to all processes of a pod but the helper, which no signal from inside reaches.

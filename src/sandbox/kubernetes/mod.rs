@@ -5,6 +5,7 @@
 //! definitions and runs pods as containers.
 
 pub mod access;
+mod attached_pod;
 pub mod client;
 pub(crate) mod cluster_check;
 pub mod deviations;

@@ -2,20 +2,17 @@
 //! probe, and the workspace in its volume.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncRead, DuplexStream, ReadBuf, ReadHalf};
 use tokio::time::Instant;
 
+use super::attached_pod::AttachedPod;
 use super::client::ObjectKind;
-use super::objects::{self, CONTAINER, LABEL_HOME, LABEL_SPEC, label, name_of};
+use super::objects::{self, LABEL_HOME, LABEL_SPEC, label, name_of};
 use super::pod_state::PodState;
 use super::slot::Slot;
-use super::stream::Outcome;
 use super::transfer::Transfer;
 use super::{KubernetesSandbox, PodPlan, deviations, relocation};
 use crate::config::Network;
@@ -218,9 +215,9 @@ impl KubernetesSandbox {
             return Err(SandboxError::NotConfined { agent: agent.clone(), finding });
         }
         let (cluster, name) = (&plan.cluster.client, name_of(found));
-        let streams = cluster.attach(name, CONTAINER).await?;
-        let output = AttachedOutput { output: streams.output, _outcome: streams.outcome };
-        let client = match HelperClient::attach(output, streams.input, self.entrance(&plan.agent)).await {
+        let pod = AttachedPod::new(cluster, &plan.objects, found);
+        let streams = pod.attach().await?;
+        let client = match pod.greet(streams, self.entrance(&plan.agent)).await {
             Ok(client) => client.with_clock(slot.patience()),
             Err(error @ HelperError::Version(_)) => {
                 remove_found(&plan.cluster, found).await?;
@@ -356,22 +353,6 @@ pub(super) fn own(wanted: &Value, found: &Value) -> Result<(), SandboxError> {
     match objects::label(found, LABEL_HOME) == objects::label(wanted, LABEL_HOME) {
         true => Ok(()),
         false => Err(SandboxError::Foreign { name: name_of(found).to_owned() }),
-    }
-}
-
-/// The output of the helper. The connection lives as long as this does.
-struct AttachedOutput {
-    output: ReadHalf<DuplexStream>,
-    _outcome: Outcome,
-}
-
-impl AsyncRead for AttachedOutput {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.output).poll_read(context, buffer)
     }
 }
 

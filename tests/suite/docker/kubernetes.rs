@@ -169,11 +169,19 @@ fn an_agent_lives_in_a_cluster_and_comes_back_with_its_workspace() {
         drop(files);
         assert_eq!(output(&sandbox, "cat by-tool").await, "tool");
 
-        // A connection that is cut ends no background job, and the next command opens another one.
+        // A connection that is cut ends neither a background job nor a command, which is run once.
         let job = Command { command: "sleep 1000".into(), keep: 1024, ..Command::default() };
         let job = sandbox.spawn(&id("ada"), job).await.unwrap();
-        scene.cluster.cut();
-        assert_eq!(output_after_cut(&sandbox, "cat after").await, "there");
+        let waits = async || {
+            output(&sandbox, "echo began >> runs; until [ -e go ]; do sleep 0.1; done; cat runs").await
+        };
+        let lets_it_go = async || {
+            let begun = async || output(&sandbox, "until [ -e runs ]; do sleep 0.1; done; cat after").await;
+            assert_eq!(begun().await, "there");
+            scene.cluster.cut();
+            output(&sandbox, "touch go").await;
+        };
+        assert_eq!(tokio::join!(waits(), lets_it_go()).0, "began");
         let jobs = sandbox.jobs(&id("ada"), JobRequest::List).await.unwrap().jobs;
         assert!(jobs.iter().any(|found| found.id == job.id && found.end.is_none()), "{jobs:?}");
         assert_eq!(scene.cluster.objects("pods")[0]["metadata"]["uid"], pods[0]["metadata"]["uid"]);
@@ -239,9 +247,21 @@ fn what_a_cluster_does_to_pods_costs_a_clear_state_and_no_file() {
         assert!(error.to_string().contains("Evicted: The node was low on resource"), "{error}");
         assert_eq!(output(&sandbox, "cat kept").await, "kept\nbegun", "a new pod has the volume");
 
-        // The API server is gone: that is known by name, and afterwards all goes on.
+        // The API server is gone for a moment, in which a command waits.
         scene.cluster.set_gone(true);
-        let error = run_after_cut(&sandbox, "true").await.unwrap_err();
+        let comes_back = async || {
+            while scene.cluster.refused() == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            scene.cluster.set_gone(false);
+        };
+        let both = async { tokio::join!(output(&sandbox, "tail -1 kept"), comes_back()) };
+        assert_eq!(tokio::time::timeout(LIMIT, both).await.unwrap().0, "begun");
+
+        // The API server is gone when a pod is to be made: that is known by name, and afterwards all goes on.
+        sandbox.remove(&id("ada")).await.unwrap();
+        scene.cluster.set_gone(true);
+        let error = run(&sandbox, "true").await.unwrap_err();
         assert!(
             matches!(&error, SandboxError::Unavailable { engine: Some(name), .. } if name.as_str() == "far"),
             "{error}"

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
@@ -66,6 +67,8 @@ struct State {
     /// Ends all connections.
     cut: Mutex<CancellationToken>,
     is_gone: Mutex<bool>,
+    /// The number of connections that were refused because it is gone.
+    refused: AtomicUsize,
 }
 
 impl Cluster {
@@ -91,6 +94,7 @@ impl Cluster {
             denied: Mutex::default(),
             cut: Mutex::default(),
             is_gone: Mutex::default(),
+            refused: AtomicUsize::default(),
         });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -181,6 +185,11 @@ impl Cluster {
         self.cut();
     }
 
+    /// The number of connections that were refused while it was gone.
+    pub fn refused(&self) -> usize {
+        self.state.refused.load(Ordering::Relaxed)
+    }
+
     pub fn set_admission(&self, change: fn(&mut Value)) {
         *self.state.admission.lock().unwrap() = change;
     }
@@ -227,6 +236,7 @@ async fn accept(listener: tokio::net::TcpListener, state: Arc<State>, acceptor: 
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         if *state.is_gone.lock().unwrap() {
+            state.refused.fetch_add(1, Ordering::Relaxed);
             continue;
         }
         let (state, cut) = (Arc::clone(&state), state.cut.lock().unwrap().clone());
