@@ -174,8 +174,8 @@ pub(crate) use turn::{NewTurn, Turn, TurnCompletion};
 pub use turn::{TokenCounts, TurnState};
 pub use usage::NewUsage;
 pub(crate) use usage::{
-    ExceededLimit, ServerUsage, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit, UsageScope,
-    UsageSum,
+    Charges, ExceededLimit, ServerUsage, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit,
+    UsageScope, UsageSum,
 };
 
 #[cfg(test)]

@@ -365,7 +365,16 @@ pub(super) fn charge(transaction: &Transaction<'_>, id: &str, person: &str) -> s
 
 /// Returns the name of the person whom a turn's calls are counted for: the person of its session, or the last person
 /// who wrote in its channel or whose schedule or webhook did, or the one for whom its task or its session was begun.
-fn charged(
+pub(super) fn charged(
+    connection: &Connection<'_>,
+    session: &SessionKey,
+    turn: Option<&str>,
+) -> sql::Result<Option<Person>> {
+    let name = charged_name(connection, session, turn)?;
+    name.map_or(Ok(None), |name| find(connection, &name))
+}
+
+fn charged_name(
     connection: &Connection<'_>,
     session: &SessionKey,
     turn: Option<&str>,
@@ -510,11 +519,7 @@ impl<A> People<&Database<A>> {
             let any: bool = connection
                 .prepare_cached("SELECT EXISTS (SELECT 1 FROM person)")?
                 .query_row((), |row| row.get(0))?;
-            if !any {
-                return Ok(None);
-            }
-            let name = charged(connection, session, turn)?;
-            name.map_or(Ok(None), |name| find(connection, &name))
+            if any { charged(connection, session, turn) } else { Ok(None) }
         })
         .await
     }

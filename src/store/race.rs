@@ -367,6 +367,28 @@ fn activity(connection: &Connection<'_>, id: i64, number: u32) -> sql::Result<Co
     Ok(CopyActivity { is_busy, last_at, used: used(connection, id, number)? })
 }
 
+/// Returns the place of an agent in a race, if it was made for one.
+pub(super) fn place(connection: &Connection<'_>, agent: &AgentId) -> sql::Result<Option<RacePlace>> {
+    connection
+        .prepare_cached(
+            "SELECT race.id, race_agent.number, project, state, base, winner, tokens, cost
+             FROM race_agent JOIN race ON race.id = race_agent.race WHERE agent = ?1",
+        )?
+        .query_row([agent.as_str()], |row| {
+            Ok(RacePlace {
+                race: row.get(0)?,
+                number: row.get(1)?,
+                project: parsed(row, 2)?,
+                state: row.get(3)?,
+                base: row.get(4)?,
+                winner: row.get(5)?,
+                tokens: amount(row, 6)?,
+                cost: amount(row, 7)?,
+            })
+        })
+        .optional()
+}
+
 impl<A> Races<&Database<A>> {
     /// Returns the number of the next race.
     pub(crate) async fn next_id(self) -> Result<i64, StoreError> {
@@ -395,27 +417,7 @@ impl<A> Races<&Database<A>> {
 
     /// Returns the place of an agent in a race, if it was made for one.
     pub async fn place(self, agent: &AgentId) -> Result<Option<RacePlace>, StoreError> {
-        self.read("look for the race of an agent", |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT race.id, race_agent.number, project, state, base, winner, tokens, cost
-                     FROM race_agent JOIN race ON race.id = race_agent.race WHERE agent = ?1",
-                )?
-                .query_row([agent.as_str()], |row| {
-                    Ok(RacePlace {
-                        race: row.get(0)?,
-                        number: row.get(1)?,
-                        project: parsed(row, 2)?,
-                        state: row.get(3)?,
-                        base: row.get(4)?,
-                        winner: row.get(5)?,
-                        tokens: amount(row, 6)?,
-                        cost: amount(row, 7)?,
-                    })
-                })
-                .optional()
-        })
-        .await
+        self.read("look for the race of an agent", |connection| place(connection, agent)).await
     }
 
     /// Returns the agents of copies that race or have not won, which review nothing.

@@ -1,5 +1,7 @@
 //! Usage of models: reserved before a call, settled after it, and summed by day.
 
+use super::person::{self, Person};
+use super::race::{self, RacePlace};
 use super::session::parsed;
 use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction, Value, params_from_iter};
 use super::subjects::UsageRecords;
@@ -416,6 +418,24 @@ fn channel(row: &Row<'_>) -> sql::Result<Option<ChannelId>> {
     Ok(row.get::<String>(0)?.parse().ok())
 }
 
+/// The channel of the task that a turn works on, or else the one set for its session.
+const CHARGED_CHANNEL: &str = "
+    SELECT channel FROM (
+        SELECT channel, 0 AS place FROM charge
+        WHERE id IN (SELECT task FROM inbox WHERE turn = ?2 AND task IS NOT NULL)
+        UNION ALL SELECT channel, 1 FROM charge WHERE id = ?1
+    ) AS charged ORDER BY place LIMIT 1";
+
+/// What a model call is charged to, besides its agent and its day.
+#[derive(Clone, Debug)]
+pub(crate) struct Charges {
+    pub(crate) channel: Option<ChannelId>,
+    /// `None` for the owner, and for work of the team's own.
+    pub(crate) person: Option<Person>,
+    /// The place of the agent in a race.
+    pub(crate) race: Option<RacePlace>,
+}
+
 impl<A> UsageRecords<&Database<A>> {
     /// Returns the channel that a turn's calls are charged to in addition to its session's own: that of the task it
     /// works on, or else the one set for the session.
@@ -425,18 +445,39 @@ impl<A> UsageRecords<&Database<A>> {
         turn: TurnId,
     ) -> Result<Option<ChannelId>, StoreError> {
         self.read("look which channel is charged", |connection| {
-            // The channel of the task has priority over that of the session.
             connection
-                .prepare_cached(
-                    "SELECT channel FROM (
-                        SELECT channel, 0 AS place FROM charge
-                        WHERE id IN (SELECT task FROM inbox WHERE turn = ?2 AND task IS NOT NULL)
-                        UNION ALL SELECT channel, 1 FROM charge WHERE id = ?1
-                     ) AS charged ORDER BY place LIMIT 1",
-                )?
+                .prepare_cached(CHARGED_CHANNEL)?
                 .query_row((session.as_str(), turn.to_string()), channel)
                 .optional()
                 .map(Option::flatten)
+        })
+        .await
+    }
+
+    /// Returns what the calls of an agent in a turn are charged to, by one read.
+    pub(crate) async fn charges(
+        self,
+        agent: &AgentId,
+        session: &SessionKey,
+        turn: TurnId,
+    ) -> Result<Charges, StoreError> {
+        self.read("look what a call is charged to", |connection| {
+            let turn = turn.to_string();
+            // Most turns have neither a task nor a race, and most homes nobody but the owner.
+            let (found, any_people, in_race): (Option<String>, bool, bool) = connection
+                .prepare_cached(&format!(
+                    "SELECT ({CHARGED_CHANNEL}), EXISTS (SELECT 1 FROM person),
+                     EXISTS (SELECT 1 FROM race_agent WHERE agent = ?3)"
+                ))?
+                .query_row((session.as_str(), &turn, agent.as_str()), |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?;
+            let own = session.channel();
+            Ok(Charges {
+                channel: own.or_else(|| found.and_then(|channel| channel.parse().ok())),
+                person: if any_people { person::charged(connection, session, Some(&turn))? } else { None },
+                race: if in_race { race::place(connection, agent)? } else { None },
+            })
         })
         .await
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::home::Home;
-use crate::store::Store;
+use crate::store::{AuditEntry, Level, NewPerson, PersonRole, Store};
 
 fn open() -> (tempfile::TempDir, Arc<Store>) {
     let folder = tempfile::tempdir().unwrap();
@@ -157,4 +157,45 @@ async fn an_exhausted_budget_is_announced_once_per_day_and_channel() {
     assert!(!note("2026-02-28", "Dev").await.unwrap());
     assert!(note("2026-02-28", "ops").await.unwrap());
     assert!(note("2026-03-01", "dev").await.unwrap());
+}
+
+#[tokio::test]
+async fn one_read_tells_what_a_call_is_charged_to() {
+    let (_folder, store) = open();
+    let agent: AgentId = "coder".parse().unwrap();
+    let spawned: SessionKey = "agent:coder:flock:request:spawn-1-x".parse().unwrap();
+    let charges = async |session: &SessionKey| {
+        let charges = store.usage().charges(&agent, session, TurnId::new()).await.unwrap();
+        let channel = charges.channel.map(|channel| channel.to_string());
+        (channel, charges.person.map(|person| person.name), charges.race.map(|place| place.race))
+    };
+    assert_eq!(charges(&spawned).await, (None, None, None));
+    store.usage().charge_session(spawned.clone(), "dev".parse().unwrap()).await.unwrap();
+    let ann = NewPerson {
+        name: "ann".to_owned(),
+        role: PersonRole::Member,
+        agents: None,
+        channels: None,
+        day_tokens: None,
+        day_cost: None,
+    };
+    let entry = AuditEntry::new("human:owner", "person.add", "human:ann", Level::Yellow, String::new());
+    assert!(store.people().add(ann, entry, 1).await.unwrap());
+    store.people().charge_session(spawned.clone(), "ann".to_owned()).await.unwrap();
+    let race = |change: &Transaction<'_>| {
+        change.execute(
+            "INSERT INTO race (id, project, channel, task, base, created_by, state, created_at)
+             VALUES (7, 'site', 'dev', 't', 'b', 'human:owner', 'running', 1)",
+            (),
+        )?;
+        change.execute(
+            "INSERT INTO race_agent (agent, race, number, original) VALUES ('coder', 7, 1, 'lead')",
+            (),
+        )
+    };
+    store.write("make a race", race).await.unwrap();
+    assert_eq!(charges(&spawned).await, (Some("dev".to_owned()), Some("ann".to_owned()), Some(7)));
+    // A channel pays for its own sessions, and a message of a person is what they are charged by.
+    let channel: SessionKey = "agent:coder:flock:channel:ops".parse().unwrap();
+    assert_eq!(charges(&channel).await, (Some("ops".to_owned()), None, Some(7)));
 }

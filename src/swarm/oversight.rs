@@ -21,7 +21,7 @@ use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Credential, Usage, price};
 use crate::store::{
-    ExceededLimit, Level, NewUsage, Person, RacePlace, Store, StoreError, TokenCounts, UsageAmount,
+    Charges, ExceededLimit, Level, NewUsage, Person, RacePlace, Store, StoreError, TokenCounts, UsageAmount,
     UsageLimit, UsageScope,
 };
 use crate::sync::lock;
@@ -121,15 +121,9 @@ impl TeamOversight {
         let now = unix_ms();
         // The call counts for the day on which it begins, even if it ends after midnight.
         let day = budget::day(now, &self.zone);
-        let channel = match self.swarm.charged(&call.session, Some(call.turn)).await {
-            Ok(channel) => channel,
-            Err(error) => return Err(unknown(&error)),
-        };
-        let turn = call.turn.to_string();
-        let person = match self.swarm.store().people().charged(&call.session, Some(&turn)).await {
-            Ok(person) => person,
-            Err(error) => return Err(unknown(&error)),
-        };
+        let usage = self.swarm.store().usage();
+        let charges = usage.charges(&call.agent, &call.session, call.turn).await;
+        let Charges { channel, person, race } = charges.map_err(|error| unknown(&error))?;
         let is_gone = |person: &&Person| !person.is_active() && person.is_peer_of(&call.session);
         if let Some(removed) = person.as_ref().filter(is_gone) {
             // A turn that still runs does nothing more for somebody who is gone.
@@ -137,10 +131,7 @@ impl TeamOversight {
         }
         let price = price::of(&config, &call.model);
         let mut limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
-        match race_limit(&self.swarm, &call.agent).await {
-            Ok(limit) => limits.extend(limit),
-            Err(error) => return Err(unknown(&error)),
-        }
+        limits.extend(race.as_ref().and_then(race_limit));
         limits.extend(person.as_ref().filter(|person| person.is_active()).and_then(budget::person_limit));
         // A limit in dollars can't bind a model without a price, so such a model would get around it.
         if price.is_none()
@@ -356,15 +347,14 @@ fn plausible_usage(told: Usage, seen: TokenEstimate) -> Usage {
     usage
 }
 
-/// Returns the budget of the race that an agent takes part in, if it is not decided.
-async fn race_limit(swarm: &Swarm, agent: &AgentId) -> Result<Option<UsageLimit>, StoreError> {
-    let place = swarm.store().races().place(agent).await?;
-    let running = place.filter(RacePlace::is_running);
-    Ok(running.filter(|place| place.tokens.is_some() || place.cost.is_some()).map(|place| UsageLimit {
+/// Returns the budget of the race that an agent has this place in, if the race is not decided.
+fn race_limit(place: &RacePlace) -> Option<UsageLimit> {
+    let has_limit = place.tokens.is_some() || place.cost.is_some();
+    (place.is_running() && has_limit).then(|| UsageLimit {
         scope: UsageScope::Race(place.race.to_string()),
         tokens: place.tokens,
         cost: place.cost,
-    }))
+    })
 }
 
 /// Refuses a call because the remaining budget is unknown. Without the database nothing is spent.
@@ -407,7 +397,8 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, RefusedCall>>>, swarm: Weak<
         let looked_at = lock(&paused).clone();
         for (agent, refused) in looked_at {
             let mut limits = budget::limits(&config.budgets, &agent, None);
-            limits.extend(race_limit(&swarm, &agent).await.unwrap_or_default());
+            let race = swarm.store().races().place(&agent).await.unwrap_or_default();
+            limits.extend(race.as_ref().and_then(race_limit));
             let has_room = match swarm.store().usage().exceeded_limit(&today, &limits, refused.need).await {
                 Ok(exceeded) => exceeded.is_none(),
                 Err(error) => {
