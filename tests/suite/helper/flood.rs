@@ -1,5 +1,7 @@
 //! Commands that print, or start, without end.
 
+use flock::sandbox::JobRequest;
+
 use super::*;
 
 #[tokio::test]
@@ -46,4 +48,31 @@ async fn a_fork_bomb_ends_when_its_time_is_up() {
         assert_eq!(helper.descendants(), Vec::<i32>::new(), "{bomb}");
         assert_eq!(run(&client, "echo $((6 * 7))").await.output.head, b"42\n");
     }
+}
+
+/// Processes that were killed count until they are reaped, so a sandbox that was full has room only a moment later.
+#[tokio::test]
+async fn a_command_waits_a_moment_for_room_among_the_processes() {
+    // Only as another user than root is the limit exact.
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let helper = Helper::start_with_few_processes(20);
+    let client = helper.attach().await;
+    // Besides the helper and this shell.
+    let fill = sh("for n in $(seq 18); do sleep 1000 & done; exec sleep 1000");
+    let full = client.spawn(&fill).await.unwrap();
+    helper.grows_to(19).await;
+
+    let refused = client.run(&sh("echo never"), &CancellationToken::new()).await.unwrap_err();
+    assert!(refused.to_string().contains("resource temporarily unavailable"), "{refused}");
+
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let cancelled = client.run(&sh("echo never"), &cancel).await.unwrap();
+    assert_eq!((cancelled.end, cancelled.output.total), (CommandExit::Cancelled, 0));
+
+    let makes_room = async { client.jobs(JobRequest::Kill(full.id)).await.unwrap() };
+    let (outcome, _) = tokio::join!(run(&client, "echo room"), makes_room);
+    assert_eq!(text(&outcome), "room\n");
 }

@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use flock::sandbox::helper::{Environment, HelperClient, PROGRAM};
@@ -26,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 use crate::support::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// The number of helpers whose processes are limited.
+static HELPERS: AtomicU32 = AtomicU32::new(0);
 
 /// A helper with its working folder. Dropped, it ends with all it has started.
 struct Helper {
@@ -47,8 +50,9 @@ impl Helper {
         Self::started_by(|program| {
             let mut process = Process::new(program);
             if root {
-                // The limit does not hold for root. Nobody else has this id.
-                let id = 1_000_000_000 + std::process::id();
+                // The limit does not hold for root. Nobody else has this id, also none of the same suite.
+                let id =
+                    1_000_000_000 + std::process::id() * 16 + HELPERS.fetch_add(1, Ordering::Relaxed) % 16;
                 process.uid(id).gid(id);
             }
             // SAFETY: one system call, between fork and exec.

@@ -48,9 +48,22 @@ pub enum Phase {
     Ended(Ended),
 }
 
+/// The reason why a command was not started.
+pub enum NotStarted {
+    /// The sandbox has as many processes as it may have.
+    Full(String),
+    Failed(String),
+}
+
+impl From<String> for NotStarted {
+    fn from(text: String) -> Self {
+        Self::Failed(text)
+    }
+}
+
 impl Job {
     /// Starts a command. `null` is a file that reads as empty.
-    pub fn start(id: u32, start: &Start, mark: u64, null: &File) -> Result<Self, String> {
+    pub fn start(id: u32, start: &Start, mark: u64, null: &File) -> Result<Self, NotStarted> {
         let text =
             |bytes: &[u8], what: &str| CString::new(bytes).map_err(|_| format!("{what} holds a zero byte"));
         let folder_name = String::from_utf8_lossy(&start.workdir).into_owned();
@@ -81,7 +94,10 @@ impl Job {
             stdin: input.as_ref().map_or(null.as_raw_fd(), |(read, _)| read.as_raw_fd()),
             output: writer.as_raw_fd(),
         })
-        .map_err(|error| format!("can't start {path:?}: {}", reason(&error)))?;
+        .map_err(|error| {
+            let text = format!("can't start {path:?}: {}", reason(&error));
+            if sys::is_transient(&error) { NotStarted::Full(text) } else { NotStarted::Failed(text) }
+        })?;
         let nonblocking = |fd: OwnedFd| {
             sys::set_nonblocking(fd.as_raw_fd());
             File::from(fd)

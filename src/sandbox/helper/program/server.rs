@@ -11,9 +11,9 @@ use crate::delivery::{Arrival, Received, Sent};
 use crate::files::Drafts;
 use crate::frame::{self, Decoder, Nonce, Number};
 use crate::guest::Guests;
-use crate::job::{Job, Phase};
+use crate::job::{Job, NotStarted, Phase};
 use crate::message::{
-    JobRequest, HELLO, CommandExit, Output, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start, VERSION,
+    Ended, JobRequest, HELLO, CommandExit, Output, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start, VERSION,
 };
 use crate::streams::{self, Streams};
 use crate::sweep::{Living, Sweep, Swept};
@@ -26,6 +26,11 @@ const MAX_QUEUED: usize = 4 << 20;
 const MAX_QUEUED_FOR_STREAMS: usize = 256 << 10;
 /// Limit on requests that wait for the end of one background job.
 const MAX_WAITERS: usize = 16;
+
+/// Time for which a command waits for room in the sandbox.
+const ROOM_LIMIT: Duration = Duration::from_secs(2);
+/// Pause between two looks for it.
+const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 pub struct Server {
     /// The standard streams must not be closed, because the kernel would give their descriptors 0 and 1 to the next
@@ -40,6 +45,9 @@ pub struct Server {
     delivery: Option<(Sent, Received)>,
     queue: VecDeque<u8>,
     jobs: Vec<Job>,
+    /// Commands for whose processes the sandbox had no room, each with the time until which it waits for some. Processes that
+    /// were killed count until they are reaped, so the room comes a moment after the end of a command that had it all.
+    waiting: Vec<(Start, Instant)>,
     guests: Guests,
     drafts: Drafts,
     streams: Streams,
@@ -70,6 +78,7 @@ impl Server {
             delivery: None,
             queue: VecDeque::new(),
             jobs: Vec::new(),
+            waiting: Vec::new(),
             guests: Guests::default(),
             drafts: Drafts::default(),
             streams: Streams::default(),
@@ -92,6 +101,7 @@ impl Server {
             self.wait();
             self.reap();
             self.expire();
+            self.start_waiting();
             self.guests.step(Instant::now());
             self.sweep();
             let admitted = self.guests.admit(&mut self.next_mark);
@@ -141,7 +151,8 @@ impl Server {
     /// Returns the milliseconds until the next timer, rounded up, or -1 if there is none.
     fn patience(&self) -> i32 {
         let deadlines = self.jobs.iter().filter(|job| job.phase == Phase::Running).filter_map(|j| j.deadline);
-        let due = deadlines.chain(self.sweep.as_ref().map(Sweep::next)).chain(self.guests.next()).min();
+        let room = (!self.waiting.is_empty()).then(|| Instant::now() + ROOM_PAUSE);
+        let due = deadlines.chain(self.sweep.as_ref().map(Sweep::next)).chain(self.guests.next()).chain(room).min();
         due.map_or(-1, |due| {
             let left = due.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
             i32::try_from(left.as_millis()).unwrap_or(i32::MAX)
@@ -181,7 +192,7 @@ impl Server {
                 Request::Hello { .. } | Request::Resume { .. } => {}
                 Request::Keep => self.delivery = Some((Sent::default(), Received::default())),
                 Request::Confirm { received, again } => self.confirmed(received, again),
-                Request::Start(start) => self.start(&start),
+                Request::Start(start) => self.start(start),
                 Request::Cancel { request } => self.cancel(request),
                 Request::Jobs { request, ask } => self.ask(request, ask),
                 Request::Stream { stream, step } => {
@@ -261,22 +272,29 @@ impl Server {
                 job.kill(CommandExit::Cancelled);
             }
         }
+        self.waiting.clear();
         self.guests.end_all();
         self.drafts.discard();
         let listens = self.streams.listen(port);
         self.reply(&Reply::Welcome { version: VERSION, listens });
     }
 
-    fn start(&mut self, start: &Start) {
+    fn start(&mut self, start: Start) {
         let most = if start.background { MAX_BACKGROUND } else { MAX_FOREGROUND };
         let running = self.jobs.iter().filter(|job| job.background == start.background && !is_over(job));
-        if running.count() >= most {
+        let waiting = self.waiting.iter().filter(|(other, _)| other.background == start.background);
+        if running.count() + waiting.count() >= most {
             let what = if start.background { "background jobs" } else { "commands" };
             return self.refuse(start.request, Refusal::Failed, &format!("{most} {what} run already"));
         }
+        self.start_until(start, Instant::now() + ROOM_LIMIT);
+    }
+
+    /// Starts a command, now or when there is room for it.
+    fn start_until(&mut self, start: Start, until: Instant) {
         // Marks only go down, because an unprivileged process can lower this limit but not raise it.
         self.next_mark -= 1;
-        match Job::start(self.last_id + 1, start, self.next_mark, &self.null) {
+        match Job::start(self.last_id + 1, &start, self.next_mark, &self.null) {
             Ok(job) => {
                 self.last_id += 1;
                 // A background job is answered now, a foreground one when it ends.
@@ -285,11 +303,25 @@ impl Server {
                 }
                 self.jobs.push(job);
             }
-            Err(text) => self.refuse(start.request, Refusal::Failed, &text),
+            Err(NotStarted::Full(_)) if Instant::now() < until => self.waiting.push((start, until)),
+            Err(NotStarted::Full(text) | NotStarted::Failed(text)) => {
+                self.refuse(start.request, Refusal::Failed, &text);
+            }
+        }
+    }
+
+    fn start_waiting(&mut self) {
+        for (start, until) in std::mem::take(&mut self.waiting) {
+            self.start_until(start, until);
         }
     }
 
     fn cancel(&mut self, request: u32) {
+        if let Some(index) = self.waiting.iter().position(|(start, _)| !start.background && start.request == request) {
+            self.waiting.remove(index);
+            let ended = Ended { end: CommandExit::Cancelled, took_us: 0, survivors: 0 };
+            return self.reply(&Reply::Ended { request, ended, output: Output::default() });
+        }
         let mut asked = self.jobs.iter_mut().filter(|job| !job.background && job.waiters.contains(&request));
         if let Some(job) = asked.next() {
             job.kill(CommandExit::Cancelled);
@@ -479,6 +511,7 @@ impl Server {
 
     fn end(&mut self) {
         self.ending = true;
+        self.waiting.clear();
         for job in &mut self.jobs {
             job.kill(CommandExit::Cancelled);
         }
