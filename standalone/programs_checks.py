@@ -123,9 +123,8 @@ def thinks(agents):
 
 
 PARTS = {"talk": talks, "policy": policy.everything, "effort": thinks, "logs": logs.everything, "quota": quota.everything, "halts": halts.everything}
-# What flock itself does to whatever program runs: with --short, these have it done to two.
-OF_FLOCK = ("quota", "halts")
-IN_SHORT = ("claude", "codex")
+# With --short, only these are halted. Quotas are for all: each program has words of its own for them.
+HALTED_IN_SHORT = ("claude", "codex")
 
 
 def main():
@@ -150,8 +149,10 @@ def main():
     add(agents)
     for name in chosen:
         begun = time.monotonic()
-        is_short = name in OF_FLOCK and "--short" in sys.argv
-        PARTS[name]([agent for agent in agents if agent.program in IN_SHORT] if is_short else agents)
+        is_short = name == "halts" and "--short" in sys.argv
+        # All that there are, if these two are not among them.
+        few = [agent for agent in agents if agent.program in HALTED_IN_SHORT] or agents
+        PARTS[name](few if is_short else agents)
         check(f"all of --{name} took {time.monotonic() - begun:.0f} s", True)
     login.everything(PROGRAMS)
     secrets_are_kept()
