@@ -426,7 +426,7 @@ const CHARGED_CHANNEL: &str = "
         UNION ALL SELECT channel, 1 FROM charge WHERE id = ?1
     ) AS charged ORDER BY place LIMIT 1";
 
-/// What a model call is charged to, besides its agent and its day.
+/// The channel, the person and the race that a model call is charged to, besides its agent and its day.
 #[derive(Clone, Debug)]
 pub(crate) struct Charges {
     pub(crate) channel: Option<ChannelId>,

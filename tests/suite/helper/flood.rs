@@ -53,7 +53,7 @@ async fn a_fork_bomb_ends_when_its_time_is_up() {
 /// Processes that were killed count until they are reaped, so a sandbox that was full has room only a moment later.
 #[tokio::test]
 async fn a_command_waits_a_moment_for_room_among_the_processes() {
-    // Only as another user than root is the limit exact.
+    // Only root can give the helper a user of its own, for whom the limit is exact.
     if !nix::unistd::geteuid().is_root() {
         return;
     }
