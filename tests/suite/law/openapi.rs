@@ -147,6 +147,8 @@ fn every_reference_resolves_and_every_name_is_unique() {
 fn every_answer_has_a_closed_schema() {
     let document = openapi::document();
     let mut wrong = Vec::new();
+    // Most refusals have the same one, and to build it takes long.
+    let mut built = BTreeSet::new();
     for (method, path, operation) in operations(document) {
         let at = format!("{method} {path}");
         let responses = operation["responses"].as_object().unwrap();
@@ -162,9 +164,11 @@ fn every_answer_has_a_closed_schema() {
             }
             for (kind, content) in response["content"].as_object().into_iter().flatten() {
                 let mut schema = content["schema"].clone();
+                if !built.insert(schema.to_string()) {
+                    continue;
+                }
                 schema["components"] = document["components"].clone();
-                let built = jsonschema::options().with_draft(Draft::Draft202012).build(&schema);
-                if let Err(error) = built {
+                if let Err(error) = jsonschema::options().with_draft(Draft::Draft202012).build(&schema) {
                     wrong.push(format!("{at}: {status} {kind}: {error}"));
                 }
             }

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use flock::supervise::gateway_client::{Answer, Call, Client};
-use jsonschema::Draft;
+use jsonschema::{Draft, Validator};
 use serde_json::Value;
 
 use crate::gateway::house::LIMIT;
@@ -15,6 +16,8 @@ pub struct Document {
     used: RefCell<BTreeMap<String, BTreeSet<u16>>>,
     /// What does not fit.
     wrong: RefCell<Vec<String>>,
+    /// By the text of their schemas. Each takes long to build.
+    validators: RefCell<BTreeMap<String, Rc<Validator>>>,
 }
 
 /// An operation of the document.
@@ -25,7 +28,7 @@ struct Operation<'d> {
 
 impl Document {
     pub fn new(value: Value) -> Self {
-        Self { value, used: RefCell::default(), wrong: RefCell::default() }
+        Self { value, used: RefCell::default(), wrong: RefCell::default(), validators: RefCell::default() }
     }
 
     /// Sends a request without a body. It must succeed.
@@ -229,15 +232,22 @@ impl Document {
     }
 
     fn fits(&self, what: &str, schema: &Value, value: &Value) {
-        let mut schema = schema.clone();
-        // References in the schema lead to the components.
-        schema["components"] = self.value["components"].clone();
-        let validator = jsonschema::options().with_draft(Draft::Draft202012).build(&schema).unwrap();
+        let validator = self.validator(schema);
         let wrong: Vec<String> =
             validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
         if !wrong.is_empty() {
             self.note(format!("{what}:\n    {}\n    in {value}", wrong.join("\n    ")));
         }
+    }
+
+    fn validator(&self, schema: &Value) -> Rc<Validator> {
+        let build = || {
+            let mut schema = schema.clone();
+            // References in the schema lead to the components.
+            schema["components"] = self.value["components"].clone();
+            Rc::new(jsonschema::options().with_draft(Draft::Draft202012).build(&schema).unwrap())
+        };
+        Rc::clone(self.validators.borrow_mut().entry(schema.to_string()).or_insert_with(build))
     }
 }
 
