@@ -136,4 +136,9 @@ pub(super) async fn use_races(scene: &Scene) {
     let dropped = scene.post(&format!("{at}/drop"), json!({"by": "ann"})).await;
     assert!(dropped["race"]["droppedAt"].is_number(), "{dropped}");
     scene.fails("POST", &format!("{at}/drop"), json!({}), 409, "race_state").await;
+    // That changes the configuration, which later steps are shown before they change it.
+    let loser = &begun["race"]["copies"][1]["agents"][0]["agent"];
+    let is_gone =
+        |shown: &Value| shown["agents"].as_array().unwrap().iter().all(|agent| agent["id"] != *loser);
+    scene.until("the copy that lost is removed", "/api/agents", is_gone).await;
 }
