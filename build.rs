@@ -22,6 +22,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("cargo::rerun-if-env-changed={COMMIT}");
     println!("cargo::rustc-env=FLOCK_VERSION={}", version()?);
+    // Tests start the program thousands of times. At a fixed address, where nothing has to be relocated, that takes half as
+    // long. A program that is used keeps an address that nobody can guess.
+    if env::var("PROFILE")? == "debug" && env::var("CARGO_CFG_TARGET_OS")? == "linux" {
+        println!("cargo::rustc-link-arg-bins=-no-pie");
+    }
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let program = out.join("flock-helper");
     let known = out.join("flock-helper.sources");
