@@ -5,6 +5,7 @@
 # Needs npm and its registry. Chromium and fonts are installed from Debian's packages where they are missing.
 #
 #   ./standalone/browser.sh                      all checks, with 60 messages and 5 kills
+#   ./standalone/browser.sh --short              Lighthouse on one page, and axe on each page with each theme at one width
 #   ./standalone/browser.sh --only team access   these parts, without the others
 #   ./standalone/browser.sh --messages 1000 --kills 50
 #   ./standalone/browser.sh --pictures FOLDER    no checks: pictures of all pages, at three widths and in both themes

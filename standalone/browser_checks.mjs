@@ -74,7 +74,7 @@ const PARTS = {
 
 function usage(problem) {
     console.error(`browser_checks.mjs: ${problem}`);
-    console.error("options: [--messages N] [--kills N] [--pictures FOLDER] [--only PART…]");
+    console.error("options: [--messages N] [--kills N] [--short] [--pictures FOLDER] [--only PART…]");
     console.error(`parts: ${Object.keys(PARTS).join(" ")}`);
     process.exit(2);
 }
@@ -85,6 +85,7 @@ function chosenOptions() {
         pictures: { type: "string" },
         messages: { type: "string", default: "60" },
         kills: { type: "string", default: "5" },
+        short: { type: "boolean", default: false },
     };
     try {
         return parseArgs({ allowPositionals: true, options });
@@ -103,7 +104,12 @@ const chosen = values.pictures
       ? Object.fromEntries(positionals.map((name) => [name, PARTS[name]]))
       : PARTS;
 
-const stage = new Stage({ pictures: values.pictures, messages: Number(values.messages), kills: Number(values.kills) });
+const stage = new Stage({
+    pictures: values.pictures,
+    messages: Number(values.messages),
+    kills: Number(values.kills),
+    short: values.short,
+});
 const browsers = new Browsers(stage);
 
 // The others go on without a part that can't.

@@ -6,6 +6,7 @@
 #
 #   ./standalone/interop.sh                  all parts
 #   ./standalone/interop.sh --only PART…     these parts
+#   ./standalone/interop.sh --short          all but other people's agents and the two benchmarks
 #   ./standalone/interop.sh --parts          the names of the parts
 #   FLOCK_INTEROP=FOLDER keeps the installed packages for the next time.
 set -uo pipefail
@@ -14,6 +15,9 @@ cd "$(dirname "$0")/.."
 mapfile -t parts < <(cd standalone/interop && for script in */run.sh; do echo "${script%/run.sh}"; done)
 case "${1:-}" in
 '') ;;
+--short)
+    mapfile -t parts < <(printf '%s\n' "${parts[@]}" | grep -vxE 'acp-agents|agentdojo|guardbench')
+    ;;
 --parts)
     printf '%s\n' "${parts[@]}"
     exit

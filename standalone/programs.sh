@@ -10,7 +10,7 @@
 #                                        gateway's log says), --policy (what agents are not to have), --halts (time limit,
 #                                        stop, kill, freeze and budget in the middle of turns), --quota (quotas that are
 #                                        used up) and --talk, all the rest
-#   ./standalone/programs.sh --short     all but the halts of Gemini CLI and OpenCode
+#   ./standalone/programs.sh --short     of Gemini CLI and OpenCode, which start slowly, the first turns, policies and quotas
 #   ./standalone/programs.sh --figures   what a turn takes, instead of checks
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,9 @@
 """Agents that installed programs run, as a person sees them: programs_checks.py [--figures | --short --PART...] PROGRAM...
 
-Without the name of a part, as in `--halts`, all parts of PARTS are done, in that order. The last line says `N passed, M failed`; the exit code is 0 only if nothing failed. What was asked of the model is what
-counts: the system prompt once and in its native place, what was said before only where a conversation begins anew, and
-never a word of another agent's.
+Without the name of a part, as in `--halts`, all parts of PARTS are done, in that order. The last line says
+`N passed, M failed`; the exit code is 0 only if nothing failed. What was asked of the model is what counts: the system
+prompt once and in its native place, what was said before only where a conversation begins anew, and never a word of
+another agent's.
 """
 
 import concurrent.futures
@@ -103,7 +104,7 @@ def talks(agents):
     long = talk.Long(agents)
     # Three at a time: each is a process of several hundred megabytes.
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        work = [pool.submit(talk.everything, agent) for agent in agents]
+        work = [pool.submit(talk.everything, agent, is_left_out(agent)) for agent in agents]
         work.append(pool.submit(team.goes_from_one_to_the_next, orchestrator, order))
         for done in work:
             done.result()
@@ -122,9 +123,15 @@ def thinks(agents):
             done.result()
 
 
+def is_left_out(agent):
+    """Whether a part that is the same for all programs goes without this one, which takes long to start."""
+    return "--short" in sys.argv and any(one in PROGRAMS for one in QUICK) and agent.program not in QUICK
+
+
 PARTS = {"talk": talks, "policy": policy.everything, "effort": thinks, "logs": logs.everything, "quota": quota.everything, "halts": halts.everything}
-# With --short, only these are halted. Quotas are for all: each program has words of its own for them.
-HALTED_IN_SHORT = ("claude", "codex")
+# With --short, the others have their first turns, their quotas and their policies alone, for which each has words of its own.
+QUICK = ("claude", "codex")
+IN_SHORT_FOR_ALL = ("talk", "policy", "quota")
 
 
 def main():
@@ -149,10 +156,7 @@ def main():
     add(agents)
     for name in chosen:
         begun = time.monotonic()
-        is_short = name == "halts" and "--short" in sys.argv
-        # All that there are, if these two are not among them.
-        few = [agent for agent in agents if agent.program in HALTED_IN_SHORT] or agents
-        PARTS[name](few if is_short else agents)
+        PARTS[name]([agent for agent in agents if name in IN_SHORT_FOR_ALL or not is_left_out(agent)])
         check(f"all of --{name} took {time.monotonic() - begun:.0f} s", True)
     login.everything(PROGRAMS)
     secrets_are_kept()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every test there is: format, lints, laws, unit and outside tests, real Docker, real clients and programs.
 #
-#   ./standalone/test.sh                 everything
+#   ./standalone/test.sh                 everything, with long campaigns cut short
+#   ./standalone/test.sh --full …        in full: before a release, and after a change of what is left out (CONTRIBUTING.md)
 #   ./standalone/test.sh --quick         without Docker
 #   ./standalone/test.sh --only PART…    these parts and what they need, in their usual order
 #   ./standalone/test.sh --parts         the names of the parts
@@ -21,6 +22,11 @@ listed() { [[ " $1 " == *" $2 "* ]]; }
 
 chosen=("${parts[@]}")
 docker=1
+full=
+if [ "${1:-}" = --full ]; then
+    full=1
+    shift
+fi
 case "${1:-}" in
 '') ;;
 --quick)
@@ -65,6 +71,13 @@ leave() {
     on_disk
 }
 trap leave EXIT
+
+# The arguments of a part that is not tried in full: nothing with --full.
+short=()
+shortened() {
+    short=("$@")
+    [ -z "$full" ] || short=()
+}
 
 # What hangs is ended while there is still time to say so.
 limited() { timeout --kill-after=1m 30m "$@"; }
@@ -277,7 +290,10 @@ run_objects() { limited ./standalone/objects.sh; }
 run_openai() { limited ./standalone/openai.sh; }
 
 # Clients of other people.
-run_interop() { limited ./standalone/interop.sh; }
+run_interop() {
+    shortened --short
+    limited ./standalone/interop.sh "${short[@]}"
+}
 
 # A real model, on llama.cpp's server.
 run_llama() { limited ./standalone/llama.sh; }
@@ -330,32 +346,59 @@ run_beside() {
 }
 
 # A real homeserver.
-run_matrix() { limited ./standalone/matrix.sh; }
+run_matrix() { bridged matrix; }
 
-# A stand-in, as are the others.
-run_discord() { limited ./standalone/discord.sh && limited ./standalone/discord.sh --alone; }
+# A stand-in, as are the others. In full, the platform's own libraries prove that it is like the platform.
+run_discord() {
+    bridged discord
+    [ -z "$full" ] || limited ./standalone/discord.sh --alone
+}
 
-run_slack() { limited ./standalone/slack.sh; }
+run_slack() {
+    [ -z "$full" ] || limited ./standalone/slack.sh --alone
+    bridged slack
+}
 
-run_telegram() { limited ./standalone/telegram.sh && limited ./standalone/telegram.sh --alone; }
+run_telegram() {
+    bridged telegram
+    [ -z "$full" ] || limited ./standalone/telegram.sh --alone
+}
+
+# A bridge, and a campaign of kills over it.
+bridged() {
+    shortened --messages 60 --kills 2
+    limited "./standalone/$1.sh" "${short[@]}"
+}
 
 # The dashboard.
-run_browser() { limited ./standalone/browser.sh; }
+run_browser() {
+    shortened --short --messages 30 --kills 2
+    limited ./standalone/browser.sh "${short[@]}"
+}
 
 # The real OpenClaw.
 run_openclaw() { limited ./standalone/openclaw.sh; }
 
 # The real agent programs.
-run_programs() { limited ./standalone/programs.sh --short; }
+run_programs() {
+    shortened --short
+    limited ./standalone/programs.sh "${short[@]}"
+}
 
 # Random kills under load.
-run_kills() { limited ./standalone/kills.sh; }
+run_kills() {
+    shortened --kills 15
+    limited ./standalone/kills.sh "${short[@]}"
+}
 
 # Memory and clients of many kinds under load.
 run_load() { limited ./standalone/load.sh; }
 
 # Faults on a database with a replica, two engines, networks and clocks under load.
-run_fleet() { repeated fleet limited ./standalone/fleet.sh; }
+run_fleet() {
+    shortened --faults 10
+    repeated fleet limited ./standalone/fleet.sh "${short[@]}"
+}
 
 # The whole life of a home, in a container with the host's engine.
 run_compose() { limited ./standalone/compose.sh; }
