@@ -14,7 +14,7 @@ use super::rig::{Death, Fake, Rig, Set, lines, main_key, open, registry, turn};
 use crate::support::model_server::{Chunk, Reply};
 use crate::support::wait_until;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// The results the model was given, as text.
 fn results(rig: &Rig) -> Vec<String> {

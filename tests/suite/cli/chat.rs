@@ -19,7 +19,7 @@ const LEFT: &str = "\u{1b}[D";
 const TAB: &str = "\t";
 const CTRL_C: &str = "\u{3}";
 const CTRL_D: &str = "\u{4}";
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 /// What the editor writes when it begins to read.
 const READS: &str = "\u{1b}[?2004h";
 

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::database::HomeDatabase;
 
 pub const TOKEN: &str = "owner-token-of-the-test";
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// A running gateway with the agents `coder` and `tester`.
 pub struct House {

@@ -15,7 +15,7 @@ use crate::support::home::TempHome;
 use crate::support::model_server::{ModelServer, Reply};
 use crate::support::wait_until;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// `flock gateway serve` of a home; killed when dropped.
 pub(super) struct Process {

@@ -14,7 +14,7 @@ use crate::support::home::TempHome;
 use crate::support::model_server::{self, ModelServer};
 use crate::support::wait_until;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 const PLANTED: &str = "planted-secret-of-no-known-form-4711";
 
 /// A home whose gateway sends to this collector, with these settings besides.
