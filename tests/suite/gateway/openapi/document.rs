@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use flock::supervise::gateway_client::{Answer, Call, Client};
 use jsonschema::{Draft, Validator};
@@ -17,7 +17,7 @@ pub struct Document {
     /// What does not fit.
     wrong: RefCell<Vec<String>>,
     /// By the text of their schemas. Each takes long to build.
-    validators: RefCell<BTreeMap<String, Rc<Validator>>>,
+    validators: RefCell<BTreeMap<String, Arc<Validator>>>,
 }
 
 /// An operation of the document.
@@ -240,14 +240,14 @@ impl Document {
         }
     }
 
-    fn validator(&self, schema: &Value) -> Rc<Validator> {
+    fn validator(&self, schema: &Value) -> Arc<Validator> {
         let build = || {
             let mut schema = schema.clone();
             // References in the schema lead to the components.
             schema["components"] = self.value["components"].clone();
-            Rc::new(jsonschema::options().with_draft(Draft::Draft202012).build(&schema).unwrap())
+            Arc::new(jsonschema::options().with_draft(Draft::Draft202012).build(&schema).unwrap())
         };
-        Rc::clone(self.validators.borrow_mut().entry(schema.to_string()).or_insert_with(build))
+        Arc::clone(self.validators.borrow_mut().entry(schema.to_string()).or_insert_with(build))
     }
 }
 
