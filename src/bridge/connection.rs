@@ -287,7 +287,7 @@ impl Connection {
         }
         tracing::info!(bridge = self.bridge.name, account, "somebody is not heard");
         let text = format!(
-            "{}: the agents do not see your messages. Who owns this flock can let you in with `flock bridge link`.",
+            "{}: the agents do not see your messages. Who owns this flock can let you in with `flock bridge allow`.",
             message.sender.username
         );
         // What is refused now is refused again.
