@@ -17,8 +17,8 @@ const MAX_NAME: usize = 200;
 
 /// Back up the whole home into one file, or verify a backup
 ///
-/// The gateway may run meanwhile. The archive has the configuration, the database, transcripts, keys, workspaces, vaults
-/// and everything else that flock can't make again, each as it was at one moment. It is verified before it gets its name.
+/// The gateway may run meanwhile. The archive has the database as of one moment, the configuration, transcripts, keys,
+/// workspaces, vaults and everything else that flock can't make again. It is verified before it gets its name.
 /// `flock restore FILE` makes a home of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
