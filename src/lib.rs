@@ -1,7 +1,7 @@
 //! flock: a supervised team of AI agents on the user's own machine.
 //!
-//! The modules by layer, the highest first. A module uses only modules of lower layers; the test `tests/suite/law`
-//! enforces that.
+//! The modules by layer, the highest first. A module uses only modules of its own layer and of lower ones, and never in a
+//! circle; the test `tests/suite/law` enforces that.
 //!
 //! | layer | modules |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | 4 | `swarm`, `project`, `receipt`, `checkpoint`, `backup` |
 //! | 3 | `agent`, `mcp`, `runtime`, `skill` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix_store`, `install`, `supervise`, `openclaw`, `blob` |
-//! | 1 | `store`, `config`, `generation`, `home` |
+//! | 1 | `store`, `config`, `generation`, `home`, `telemetry` |
 //! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `markdown`, `process`, `fault_point`, `picture`, `secret_text`, `sync` |
 #![cfg_attr(
     test,

@@ -3,7 +3,7 @@
 //! A *bridge* is one account on a platform, in the configuration. A *link* joins a channel with a channel of the
 //! platform, in the database. What a channel shows goes out through the outbox, which is filled in the transaction of
 //! each post ([`outbound`]). What people write comes in once for each message of the platform ([`inbound`]). A
-//! [`platform::Platform`] only speaks the platform's protocol: to add one, add a folder and its line in [`open`].
+//! [`platform::Platform`] only speaks the platform's protocol: to add one, add a folder and its line in [`with_credentials`].
 
 mod attachment;
 mod command;

@@ -232,7 +232,7 @@ const SECRETS: [&str; 28] = [
     ".npmrc",
     ".pypirc",
     ".cargo/credentials.toml",
-    // Login folders of the agent programs. Each program names its own in `Program::logins`, and a test compares them
+    // Login folders of the agent programs. Each program names its own in `ProgramFacts::logins`, and a test compares them
     // with this list.
     ".claude",
     ".claude.json",

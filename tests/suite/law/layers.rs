@@ -14,7 +14,6 @@ const LAYERS: [&[&str]; 7] = [
         "clean",
         "clock",
         "markdown",
-        "mutex",
         "process",
         "fault_point",
         "picture",
