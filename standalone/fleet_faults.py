@@ -129,6 +129,9 @@ class Faults:
         self.fleet.cluster.primary.kill()
         self.fleet.cluster.primary.start()
 
+    def kill_backend(self, fault):
+        self.fleet.cluster.primary.crash()
+
     # What stands still.
 
     def pause_gateway(self, fault):

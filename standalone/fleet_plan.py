@@ -14,6 +14,7 @@ KINDS = {
     ("kill", "dockerd"): 1,
     ("kill", "containerd"): 1,
     ("kill", "postgres"): 2,
+    ("kill", "backend"): 2,
     ("pause", "gateway"): 4,
     ("pause", "postgres"): 2,
     ("pause", "replica"): 1,
@@ -53,8 +54,8 @@ def plan(seed, count, *, full, without=(), gateways=3, engines=2):
     """The faults of a run. `full` makes those that last take up to a minute; `without` leaves kinds out."""
     choose = random.Random(seed)
     kinds = [key for key in KINDS if key[0] not in without and "/".join(key) not in without]
-    # A short run has each kind once, so that it says something about each; what is left is chosen by weight.
-    chosen = kinds[:count]
+    # Each kind once, if there is room for all, so that a run says something about each; what is left is chosen by weight.
+    chosen = choose.sample(kinds, min(count, len(kinds)))
     chosen += choose.choices(kinds, [KINDS[key] for key in kinds], k=max(0, count - len(chosen)))
     choose.shuffle(chosen)
     return [fault(choose, key, full, gateways, engines) for key in chosen]

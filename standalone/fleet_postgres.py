@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from checking import free_port
+from checking import free_port, until
 from fleet_net import run
 from fleet_processes import gone, kill_tree, pid_in, tell, tree
 
@@ -61,6 +61,20 @@ class Server:
             for path in (f"{self.data}/postmaster.pid", f"{self.folder}/.s.PGSQL.{self.port}.lock"):
                 if os.path.exists(path):
                     os.remove(path)
+
+    def crash(self):
+        """Kills one of its processes, whereupon it ends all others and recovers by itself."""
+        server, *others = tree(self.pid())
+        # Its logger, if there is one, and processes that were started a moment ago make no difference.
+        tell(others[:1], signal.SIGKILL)
+        gone(others[:1])
+        until(60, self.answers)
+
+    def answers(self):
+        try:
+            return self.ask("SELECT 1") == "1\n"
+        except (RuntimeError, subprocess.TimeoutExpired):
+            return False
 
     def stop(self, mode="fast"):
         if (pid := self.pid()) is None:

@@ -396,7 +396,7 @@ run_load() { limited ./standalone/load.sh; }
 
 # Faults on a database with a replica, two engines, networks and clocks under load.
 run_fleet() {
-    shortened --faults 10
+    shortened --faults 12
     repeated fleet limited ./standalone/fleet.sh "${short[@]}"
 }
 
