@@ -10,10 +10,17 @@ use crate::store::sql::ChainEnd;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TransactionId {
     pub(super) number: String,
-    /// The time at which the server started. After a crash the numbers of transactions that had not reached the disk are
+    /// The run of the server, by [`SERVER_RUN`]. After a crash the numbers of transactions that had not reached the disk are
     /// given to others.
-    pub(super) server_start: String,
+    pub(super) server_run: String,
 }
+
+/// The expression of SQL that is another one after each start and each crash of the server.
+///
+/// A server that recovers because one of its processes died goes on with its own start time, but its statistics begin anew.
+/// If a person resets them, the outcome of a transaction at that moment can't be told, which is safe.
+pub(super) const SERVER_RUN: &str =
+    "concat_ws(' ', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))";
 
 /// The server's answer to the begin of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +53,7 @@ impl Begun {
             (Ok(id), Some(hash)) => Some((id, hash)),
             _ => None,
         };
-        let id = TransactionId { number: text(0), server_start: text(1) };
+        let id = TransactionId { number: text(0), server_run: text(1) };
         Self { id, may_change: text(2) == "t", chain_end }
     }
 }
@@ -62,7 +69,7 @@ mod tests {
     #[test]
     fn an_answer_without_a_clear_yes_allows_no_change() {
         let begun = Begun::read(&columns(&["7", "today", "t", "12", "0aff"]));
-        assert_eq!(begun.id, TransactionId { number: "7".to_owned(), server_start: "today".to_owned() });
+        assert_eq!(begun.id, TransactionId { number: "7".to_owned(), server_run: "today".to_owned() });
         assert_eq!((begun.may_change, begun.chain_end), (true, Some((12, vec![0x0a, 0xff]))));
         for refused in [&["7", "today", "f", "12", "0aff"][..], &["7", "today", ""], &["7", "today"], &[]] {
             assert!(!Begun::read(&columns(refused)).may_change, "{refused:?}");

@@ -3,6 +3,9 @@
 //! A gateway is ended by a change of another one. All changes take one lock, and the look comes after it, so nobody can
 //! end a gateway between its look and its commit. No clock is involved.
 
+use std::borrow::Cow;
+
+use super::begin::SERVER_RUN;
 use super::session::Session;
 use crate::store::gateway::Epoch;
 use crate::store::sql::Result;
@@ -33,7 +36,7 @@ impl Fence {
     pub(super) fn prepare(&self, session: &Session) -> Result<()> {
         let Self { epoch: Epoch(epoch), run } = self;
         session.batch(&format!(
-            "PREPARE fence AS SELECT pg_current_xact_id(), pg_postmaster_start_time(),
+            "PREPARE fence AS SELECT pg_current_xact_id(), {SERVER_RUN},
                 EXISTS (SELECT FROM gateway WHERE epoch = {epoch} AND run = '{run}' AND ended_at IS NULL),
                 last.id, encode(last.hash, 'hex')
              FROM (SELECT) AS one LEFT JOIN (SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1) AS last ON true"
@@ -53,10 +56,10 @@ pub(super) enum Look {
 impl Look {
     /// Returns its statement. The third column says if the change may be made. The last two, which only a gateway's has, are
     /// the end of the audit's chain.
-    pub(super) const fn statement(self) -> &'static str {
+    pub(super) fn statement(self) -> Cow<'static, str> {
         match self {
-            Self::AtFence => "EXECUTE fence",
-            Self::Without => "SELECT pg_current_xact_id(), pg_postmaster_start_time(), true",
+            Self::AtFence => Cow::Borrowed("EXECUTE fence"),
+            Self::Without => Cow::Owned(format!("SELECT pg_current_xact_id(), {SERVER_RUN}, true")),
         }
     }
 }

@@ -132,7 +132,7 @@ impl TransactionId {
         let asked = session.texts(&format!("SELECT pg_xact_status('{}'::xid8)", self.number));
         end(session);
         let texts = asked?;
-        let same_server = self.server_start == asking.server_start;
+        let same_server = self.server_run == asking.server_run;
         Ok(match texts.first().map(Option::as_deref) {
             // Nobody else can have got the number of a transaction that was not lost, so this one is not among the
             // committed.
