@@ -30,6 +30,8 @@ pub(super) const RESUME_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Limit on the bytes that wait to be written, above which no further requests are taken.
 const MAX_UNSENT: usize = 256 << 10;
+/// Limit on them with what a helper asks for again, which may be all that is kept for each of its frames.
+const MAX_ASKED: usize = 16 << 20;
 
 /// The end of a pair of streams.
 enum End {
@@ -92,8 +94,11 @@ impl Line {
     async fn carry(&mut self, (reader, writer): &mut HelperStreams, decoder: &mut Decoder) -> End {
         let shared = Arc::clone(&self.shared);
         let mut buffer = vec![0; 64 * 1024];
+        let mut is_flushed = true;
         loop {
-            self.take(decoder);
+            if let Err(end) = self.take(decoder) {
+                return end;
+            }
             if decoder.broken() > MAX_BROKEN_FRAMES {
                 return End::Refused("its output is damaged".to_owned());
             }
@@ -108,18 +113,14 @@ impl Line {
                     Ok(count) => decoder.push(&buffer[..count]),
                     Err(error) => return End::Broken(format!("its output can't be read: {error}")),
                 },
-                written = writer.write(&self.unsent), if !self.unsent.is_empty() => {
-                    match written {
-                        Ok(0) => return End::Broken("it takes no input".to_owned()),
-                        Ok(count) => self.unsent.advance(count),
-                        Err(error) => return End::Broken(format!("it takes no input: {error}")),
+                written = write_or_flush(writer, &self.unsent), if !is_flushed || !self.unsent.is_empty() => match written {
+                    Ok(0) if !self.unsent.is_empty() => return End::Broken("it takes no input".to_owned()),
+                    Ok(count) => {
+                        self.unsent.advance(count);
+                        is_flushed = count == 0;
                     }
-                    if self.unsent.is_empty()
-                        && let Err(error) = writer.flush().await
-                    {
-                        return End::Broken(format!("it takes no input: {error}"));
-                    }
-                }
+                    Err(error) => return End::Broken(format!("it takes no input: {error}")),
+                },
                 next = self.queue.recv(), if self.unsent.len() < MAX_UNSENT => {
                     let Some(mut next) = next else { return End::Closed };
                     shared.streams.written(&next);
@@ -131,8 +132,15 @@ impl Line {
     }
 
     /// Takes the frames that have arrived.
-    fn take(&mut self, decoder: &mut Decoder) {
+    ///
+    /// # Errors
+    ///
+    /// Returns the end of the streams if the helper asks for too much again.
+    fn take(&mut self, decoder: &mut Decoder) -> Result<(), End> {
         while let Some(frame) = decoder.next_frame() {
+            if self.unsent.len() > MAX_ASKED {
+                return Err(End::Refused("it asks for the same again and again".to_owned()));
+            }
             if frame.nonce != self.shared.nonce {
                 continue;
             }
@@ -161,6 +169,7 @@ impl Line {
         if let Some(received) = self.received.due() {
             self.say(&Request::Confirm { received, again: false });
         }
+        Ok(())
     }
 
     fn say(&mut self, request: &Request) {
@@ -238,6 +247,12 @@ impl Line {
             }
         }
     }
+}
+
+/// Writes some of the bytes and returns their number. Without any it flushes, which an encrypted stream may have to wait for
+/// as for a write, and returns 0.
+async fn write_or_flush(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<usize> {
+    if bytes.is_empty() { writer.flush().await.map(|()| 0) } else { writer.write(bytes).await }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command as Process};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::sandbox::helper::message::HELLO;
 use crate::sandbox::helper::{Environment, HelperClient, PROGRAM};
 use crate::sandbox::{Command, CommandExit};
 
@@ -177,4 +178,53 @@ async fn a_helper_that_has_ended_is_not_waited_for() {
     killed.unwrap();
     let error = outcome.unwrap_err();
     assert!(matches!(&error, HelperError::Lost(reason) if reason.contains("has ended")), "{error}");
+}
+
+/// A helper that welcomes its client, waits for a request, and asks for it again in each of many frames.
+async fn ask_without_end(mut far: DuplexStream) -> DuplexStream {
+    let mut decoder = Decoder::new(HELLO);
+    let mut buffer = vec![0; 64 * 1024];
+    let mut frames = Vec::new();
+    // The hello, the word that frames are kept, and the request.
+    while frames.len() < 3 {
+        match decoder.next_frame() {
+            Some(frame) => {
+                if frames.is_empty() {
+                    let welcome = Reply::Welcome { version: VERSION, listens: false };
+                    far.write_all(&reply(&frame.nonce, &welcome)).await.unwrap();
+                }
+                frames.push(frame);
+            }
+            None => {
+                let count = far.read(&mut buffer).await.unwrap();
+                decoder.push(&buffer[..count]);
+            }
+        }
+    }
+    let again = Reply::Confirm { received: Number::default(), again: true };
+    far.write_all(&reply(&frames[0].nonce, &again).repeat(200)).await.unwrap();
+    far
+}
+
+fn reply(nonce: &[u8; 16], reply: &Reply) -> Vec<u8> {
+    let (kind, payload) = reply.encode();
+    encode(kind, nonce, &payload).unwrap()
+}
+
+#[tokio::test]
+async fn a_helper_that_asks_for_the_same_again_and_again_is_given_up() {
+    let (near, far) = duplex(2 << 20);
+    let (reader, writer) = tokio::io::split(near);
+    let redial: Redial = Arc::new(|| -> BoxFuture<'static, io::Result<Option<HelperStreams>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    });
+    let hostile = tokio::spawn(ask_without_end(far));
+    let client =
+        HelperClient::attach_resumable((Box::new(reader), Box::new(writer)), None, redial).await.unwrap();
+    let command = Command { command: "x".repeat(1_000_000), keep: 100, ..Command::default() };
+    let cancel = CancellationToken::new();
+    let run = tokio::time::timeout(Duration::from_secs(60), client.run(&command, &cancel));
+    let error = run.await.expect("it is given up").unwrap_err();
+    assert!(matches!(&error, HelperError::Lost(reason) if reason.contains("again and again")), "{error}");
+    drop(hostile.await.unwrap());
 }
