@@ -68,7 +68,7 @@ fn check_fixed_values(own: &Value, at: &str, home: &Home) -> Vec<IgnoredSetting>
     let mut found = Vec::new();
     let backend = &own["dbBackend"];
     if !backend.is_null() && backend != "sqlite" {
-        let why = "must be \"sqlite\": flock has no other database yet".to_owned();
+        let why = "must be \"sqlite\": `flock home move` brings a database to a server".to_owned();
         found.push(IgnoredSetting { at: format!("{at}.dbBackend"), why });
     }
     let folder = &own["dataDir"];

@@ -56,7 +56,7 @@ fn a_database_or_a_folder_that_is_not_there_yet_is_named() {
     assert_eq!(
         texts,
         [
-            "….dbBackend must be \"sqlite\": flock has no other database yet",
+            "….dbBackend must be \"sqlite\": `flock home move` brings a database to a server",
             "….dataDir must be \"/nowhere/flock/data\": flock keeps its data nowhere else yet",
         ]
     );
