@@ -100,7 +100,9 @@ impl Stored {
 
 fn digest(scope: &Scope) -> [u8; ID] {
     let Scope { place, agent, epoch } = scope;
-    Sha256::digest(format!("{place}\0{agent}\0{epoch}")).into()
+    // The number is that of the rules of a sweep. An earlier version kept trees of which it had deleted a part, so what it
+    // has written counts for nothing.
+    Sha256::digest(format!("2\0{place}\0{agent}\0{epoch}")).into()
 }
 
 #[cfg(test)]

@@ -73,10 +73,10 @@ pub(crate) async fn sweep(
         fault_point::reach(FaultPoint::Copying);
     }
     let youngest = unix_ms() - i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX);
-    let (mut doomed, mut bytes): (Vec<(ContentId, BlobKey)>, u64) = (Vec::new(), 0);
+    let (mut doomed, mut bytes): (Vec<BlobKey>, u64) = (Vec::new(), 0);
     for (key, facts) in list_all(&**store, &keys::objects(agent)).await? {
         match keys::parse_object(agent, &key) {
-            Some((id, _)) if !used.contains(&id) && facts.at <= youngest => doomed.push((id, key)),
+            Some((id, _)) if !used.contains(&id) && facts.at <= youngest => doomed.push(key),
             _ => bytes += facts.size,
         }
     }
@@ -85,14 +85,15 @@ pub(crate) async fn sweep(
         let before = Scope::read(&**store, agent).await?;
         let after = Scope::renew(&**store, agent).await?;
         fault_point::reach(FaultPoint::Copying);
-        let (owned, gone) = (folder.clone(), doomed.iter().map(|(id, _)| *id).collect::<HashSet<_>>());
         let forget = move || {
-            let (mut stored, _) = Stored::open(&owned, &before)?;
-            stored.retain(&after, |id| !gone.contains(&id))
+            let (mut stored, _) = Stored::open(&folder, &before)?;
+            // A young tree that no copy needs stays, and what is below it may be older and go. The next copy that needs the
+            // tree has to look below it again.
+            stored.retain(&after, |id| used.contains(&id))
         };
         blocking(forget).await?;
         fault_point::reach(FaultPoint::Copying);
-        for (_, key) in &doomed {
+        for key in &doomed {
             store.delete(key).await?;
             fault_point::reach(FaultPoint::Copying);
         }

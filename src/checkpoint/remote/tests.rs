@@ -71,11 +71,14 @@ impl Stage {
 
     /// Makes all contents as old as those that a sweep deletes.
     fn age(&self) {
-        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 24 * 3600);
-        for path in self.contents() {
-            std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
-        }
+        self.contents().iter().for_each(|path| age(path));
     }
+}
+
+/// Makes a content as old as those that a sweep deletes.
+fn age(path: &Path) {
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 24 * 3600);
+    std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
 }
 
 impl Machine {
@@ -312,6 +315,30 @@ async fn old_copies_go_and_what_the_others_need_stays() {
     machine.checkpoint();
     assert_eq!(machine.push(&stage).await.unwrap().unwrap().contents, 2);
     assert!(matches!(other.pull(&stage, Some(1)).await.unwrap_err(), CheckpointError::NotStored { .. }));
+}
+
+#[tokio::test]
+async fn a_young_tree_whose_older_content_was_deleted_is_copied_with_it_again() {
+    let stage = Stage::new();
+    let (machine, other) = (stage.machine("first"), stage.machine("second"));
+    for number in 0..5 {
+        machine.write("changing", format!("state {number}"));
+        machine.checkpoint();
+        machine.push(&stage).await.unwrap().unwrap();
+    }
+    // Only the file of the first state is old enough to be deleted, and not the tree that names it.
+    let id = crate::checkpoint::content::ContentId::of_file(b"state 0").to_string();
+    let content = stage.file(&format!("checkpoints/coder/objects/{}/{}", &id[..2], &id[2..]));
+    age(&content);
+    let swept = machine.sweep(&stage).await.unwrap();
+    assert_eq!((swept.checkpoints, swept.contents, content.exists()), (1, 1, false));
+    machine.write("changing", "state 0");
+    let made = machine.checkpoint();
+    let pushed = machine.push(&stage).await.unwrap().unwrap();
+    assert_eq!((pushed.number, pushed.contents), (made.number, 1), "the file alone, as its tree is there");
+    let pulled = other.pull(&stage, None).await.unwrap();
+    assert_eq!(pulled.from, made.number);
+    other.assert_has(pulled.number, &machine);
 }
 
 #[tokio::test]
