@@ -293,7 +293,10 @@ impl Collect<'_, '_> {
 
     /// Adds the folder of the database, with the copy in the place of the database itself.
     fn data(&mut self, files: &BTreeMap<PathBuf, Vec<u8>>, scratch: &Home) -> Result<(), BackupError> {
-        self.tree_without(Path::new("data"), &|path| files.contains_key(path))?;
+        let home = self.home;
+        // A restored home must not take the original's second place for its own.
+        let is_other = |path: &Path| files.contains_key(path) || home.root().join(path) == home.blob_record();
+        self.tree_without(Path::new("data"), &is_other)?;
         let data = Path::new("data");
         for (path, bytes) in files.iter().filter(|(path, _)| path.starts_with(data)) {
             self.small(path, bytes)?;

@@ -67,19 +67,27 @@ pub(crate) fn unpack(
     sink.close_folders()?;
     fault_point::reach(FaultPoint::RestoreUnpacked);
     let manifest = reader.manifest;
-    // The database of an archive is a file. A home that names a server would use the database there, and change it.
-    let location = Home::new(draft.path(), None).store_location();
-    match fs_err::remove_file(&location) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(HomeError::io("remove", &location)(error).into());
-        }
-        _ => {}
-    }
+    remove_of_original(&Home::new(draft.path(), None))?;
     let unpacked = UnpackedHome { draft, manifest };
     watcher.step("checking the database");
     verify::check_database(&unpacked.home(), &unpacked.manifest, file)?;
     unpacked.home().make_folders()?;
     Ok(unpacked)
+}
+
+/// Removes what the original home alone may have. The archives of today do not have it.
+fn remove_of_original(home: &Home) -> Result<(), HomeError> {
+    // The database of an archive is a file. A home that names a server would use the database there, and change it. With the
+    // original's record, it would write to its second place.
+    for path in [home.store_location(), home.blob_record()] {
+        match fs_err::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(HomeError::io("remove", &path)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// A database that was brought to a server.

@@ -2,14 +2,19 @@
 //!
 //! The home remembers the store that it has marked. So a folder whose disk is not mounted, or a bucket that was emptied, is
 //! not taken for a new store.
+//!
+//! A mark names the home's instance id, which a copy of the home does not have, and a secret that is in no backup. A home that
+//! is restored at its old path keeps the id, and the original may still run on another machine.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{BlobError, BlobKey, BlobStore, Condition, Put};
 use crate::clock::unix_ms;
+use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, instance};
 use crate::id::hex;
 
@@ -22,36 +27,104 @@ const FORMAT: u32 = 1;
 /// The most bytes of the home's own record.
 const MAX_RECORD: u64 = 16 << 10;
 
+/// The longest time to wait for another process that draws the secret.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The mark in a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     format: u32,
-    /// A digest of the home's instance id, which itself stays in the home.
+    /// A digest of the home's instance id and secret, which themselves stay in the home.
     home: String,
     /// The time since which the store is this home's, in Unix milliseconds.
     pub since: i64,
 }
 
-/// What the home remembers.
-#[derive(Debug, Serialize, Deserialize)]
+/// What the home remembers. No backup has it, and none brings it back.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Record {
-    place: String,
+    /// The place that was marked last.
+    place: Option<String>,
+    /// A random text of this home alone.
+    secret: Option<String>,
+    /// `true` if an earlier version has written the record. Its marks name only the instance id.
+    has_old_marks: bool,
+}
+
+impl Record {
+    fn read(home: &Home) -> Result<Self, HomeError> {
+        let bytes = atomic::read(&home.blob_record(), MAX_RECORD)?.unwrap_or_default();
+        // A damaged record is none: then the store is marked again, or found to be another home's.
+        let mut record: Self = serde_json::from_slice(&bytes).unwrap_or_default();
+        record.has_old_marks |= record.place.is_some() && record.secret.is_none();
+        Ok(record)
+    }
+
+    /// Reads the record, and draws the secret if it has none.
+    fn with_secret(home: &Home) -> Result<Self, HomeError> {
+        // Two processes that draw one at the same moment would not know each other's marks.
+        let _alone = Lock::acquire(&home.blob_owner_lock(), LOCK_TIMEOUT)?;
+        let mut record = Self::read(home)?;
+        if record.secret.is_none() {
+            record.secret = Some(uuid::Uuid::new_v4().simple().to_string());
+            // Before the first mark that names it. A kill between the two must not leave a mark that nobody knows.
+            record.write(home)?;
+        }
+        Ok(record)
+    }
+
+    fn remember(&mut self, home: &Home, place: &str) -> Result<(), HomeError> {
+        if self.place.as_deref() == Some(place) {
+            return Ok(());
+        }
+        self.place = Some(place.to_owned());
+        self.write(home)
+    }
+
+    fn write(&self, home: &Home) -> Result<(), HomeError> {
+        let path = home.blob_record();
+        let bytes = serde_json::to_vec(self).map_err(|error| HomeError::io("write", &path)(error.into()))?;
+        atomic::write(&path, &bytes, 0o600)
+    }
+
+    /// Returns the mark that the home writes.
+    fn mark(&self, home: &Home, since: i64) -> Result<Owner, HomeError> {
+        let id = instance::read(home)?;
+        Ok(Owner { format: FORMAT, home: digest(&id, self.secret.as_deref()), since })
+    }
+
+    /// Returns `true` if a mark has this home's secret.
+    fn knows(&self, home: &Home, owner: &Owner) -> Result<bool, HomeError> {
+        Ok(self.secret.is_some() && owner.home == self.mark(home, owner.since)?.home)
+    }
+
+    /// Returns `true` if a mark is this home's and of an earlier version.
+    fn knows_as_old(&self, home: &Home, owner: &Owner) -> Result<bool, HomeError> {
+        Ok(self.has_old_marks && owner.home == digest(&instance::read(home)?, None))
+    }
+}
+
+/// Returns what the marks of a home say. Without a secret, it is what an earlier version has written.
+fn digest(id: &str, secret: Option<&str>) -> String {
+    let mut hash = Sha256::new().chain_update(b"owner of blobs\0").chain_update(id.as_bytes());
+    if let Some(secret) = secret {
+        // A separator, so that no other id and secret give the same input.
+        hash.update([0]);
+        hash.update(secret.as_bytes());
+    }
+    hex(&hash.finalize()[..16])
 }
 
 impl Owner {
-    fn of(home: &Home) -> Result<Self, HomeError> {
-        let id = instance::read(home)?;
-        let digest = Sha256::new().chain_update(b"owner of blobs\0").chain_update(id.as_bytes()).finalize();
-        Ok(Self { format: FORMAT, home: hex(&digest[..16]), since: unix_ms() })
-    }
-
     /// Returns `true` if the mark is this home's.
     ///
     /// # Errors
     ///
-    /// Returns an error if the home has no instance id.
+    /// Returns an error if the home has no instance id, or if its record can't be read.
     pub fn is(&self, home: &Home) -> Result<bool, HomeError> {
-        Ok(self.home == Self::of(home)?.home)
+        let record = Record::read(home)?;
+        Ok(record.knows(home, self)? || record.knows_as_old(home, self)?)
     }
 }
 
@@ -94,20 +167,26 @@ pub async fn read(store: &dyn BlobStore) -> Result<Option<Owner>, BlobError> {
 /// Returns [`BlobError::Foreign`] if it is another home's, and [`BlobError::Lost`] if it was this home's and has no mark
 /// any more.
 pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> {
-    let own = Owner::of(home)?;
+    let mut record = Record::read(home)?;
     let mut found = read(store).await?;
     if found.is_none() {
-        if remembered(home)?.is_some_and(|place| place == store.place()) {
+        if record.place.as_deref() == Some(store.place()) {
             return Err(BlobError::Lost { place: store.place().to_owned() });
         }
-        if write(store, &own, Condition::Absent).await? == Put::Exists {
+        record = Record::with_secret(home)?;
+        if write(store, &record.mark(home, unix_ms())?, Condition::Absent).await? == Put::Exists {
             found = read(store).await?;
         }
     }
-    if found.is_some_and(|found| found.home != own.home) {
-        return Err(BlobError::Foreign { place: store.place().to_owned() });
+    if let Some(found) = found {
+        if record.knows_as_old(home, &found)? {
+            record = Record::with_secret(home)?;
+            write(store, &record.mark(home, found.since)?, Condition::Any).await?;
+        } else if !record.knows(home, &found)? {
+            return Err(BlobError::Foreign { place: store.place().to_owned() });
+        }
     }
-    remember(home, store)
+    Ok(record.remember(home, store.place())?)
 }
 
 /// Makes the store this home's, whoever has written to it.
@@ -118,29 +197,15 @@ pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> 
 pub async fn take(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> {
     // A newer flock's store is not taken.
     read(store).await?;
-    write(store, &Owner::of(home)?, Condition::Any).await?;
-    remember(home, store)
+    let mut record = Record::with_secret(home)?;
+    write(store, &record.mark(home, unix_ms())?, Condition::Any).await?;
+    Ok(record.remember(home, store.place())?)
 }
 
 async fn write(store: &dyn BlobStore, owner: &Owner, condition: Condition) -> Result<Put, BlobError> {
     let Some(key) = key() else { return Ok(Put::Written) };
     let bytes = serde_json::to_vec(owner).map_err(|error| refused(store, error.to_string()))?;
     store.put(&key, bytes.into(), condition).await
-}
-
-fn remembered(home: &Home) -> Result<Option<String>, BlobError> {
-    let bytes = atomic::read(&home.blob_record(), MAX_RECORD)?;
-    // A damaged record is none: then the store is marked again, or found to be another home's.
-    Ok(bytes.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok()).map(|record| record.place))
-}
-
-fn remember(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> {
-    let place = store.place().to_owned();
-    if remembered(home)?.as_ref() == Some(&place) {
-        return Ok(());
-    }
-    let bytes = serde_json::to_vec(&Record { place }).map_err(|error| refused(store, error.to_string()))?;
-    Ok(atomic::write(&home.blob_record(), &bytes, 0o600)?)
 }
 
 #[cfg(test)]
@@ -175,6 +240,73 @@ mod tests {
         assert!(matches!(claim(&first, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
         let mark = fs_err::read_to_string(root.join(NAME)).unwrap();
         assert!(!mark.contains(&instance::read(&second).unwrap()), "the id itself is not told: {mark}");
+    }
+
+    #[tokio::test]
+    async fn a_home_that_was_restored_or_copied_owns_nothing_until_it_takes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = home(&folder.path().join("first"));
+        let root = folder.path().join("store");
+        fs_err::create_dir(&root).unwrap();
+        let store = super::super::open(&first, &BlobSettings::Folder(root));
+        claim(&first, &*store).await.unwrap();
+        // A copy has the secret, and not the id.
+        let copy = Home::new(folder.path().join("copy"), None);
+        let copied =
+            std::process::Command::new("cp").arg("-a").args([first.root(), copy.root()]).status().unwrap();
+        assert!(copied.success());
+        assert!(matches!(claim(&copy, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
+        // A home that was restored at the same path has the id, and not the secret.
+        let own = fs_err::read(first.blob_record()).unwrap();
+        fs_err::remove_file(first.blob_record()).unwrap();
+        assert!(!read(&*store).await.unwrap().unwrap().is(&first).unwrap());
+        for _ in 0..2 {
+            assert!(matches!(claim(&first, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
+        }
+        take(&first, &*store).await.unwrap();
+        claim(&first, &*store).await.unwrap();
+        // The original on the other machine.
+        fs_err::write(first.blob_record(), own).unwrap();
+        assert!(matches!(claim(&first, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_mark_of_an_earlier_version_is_renewed_by_a_home_that_has_its_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(&folder.path().join("home"));
+        let root = folder.path().join("store");
+        fs_err::create_dir(&root).unwrap();
+        let store = super::super::open(&home, &BlobSettings::Folder(root.clone()));
+        let id = instance::read(&home).unwrap();
+        let old = serde_json::json!({"format": 1, "home": digest(&id, None), "since": 7}).to_string();
+        fs_err::write(root.join(NAME), &old).unwrap();
+        assert!(matches!(claim(&home, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
+        let record = serde_json::json!({"place": store.place()}).to_string();
+        fs_err::write(home.blob_record(), &record).unwrap();
+        assert!(read(&*store).await.unwrap().unwrap().is(&home).unwrap());
+        // Also after a kill that left the secret without the mark.
+        for _ in 0..2 {
+            fs_err::write(root.join(NAME), &old).unwrap();
+            claim(&home, &*store).await.unwrap();
+            claim(&home, &*store).await.unwrap();
+            let mark = read(&*store).await.unwrap().unwrap();
+            assert!(mark.since == 7 && mark.home != digest(&id, None) && mark.is(&home).unwrap(), "{mark:?}");
+        }
+        // Another home with the id and the old record is too late.
+        fs_err::write(home.blob_record(), &record).unwrap();
+        assert!(matches!(claim(&home, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
+    }
+
+    #[test]
+    fn processes_that_mark_at_the_same_moment_have_one_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path());
+        let secret = || Record::with_secret(&home).unwrap().secret.unwrap();
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(secret)).collect();
+            let all: Vec<String> = all.into_iter().map(|one| one.join().unwrap()).collect();
+            assert!(all.iter().all(|one| *one == secret()), "{all:?}");
+        });
     }
 
     #[tokio::test]

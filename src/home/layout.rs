@@ -163,7 +163,7 @@ impl Home {
         self.data().join("backup.json")
     }
 
-    /// Returns the record of the store of blobs that this home writes to.
+    /// Returns the record of the store of blobs that this home writes to. It is in no backup.
     #[must_use]
     pub(crate) fn blob_record(&self) -> PathBuf {
         self.data().join("blobs.json")
@@ -179,6 +179,12 @@ impl Home {
     #[must_use]
     pub(crate) fn transcript_progress(&self) -> PathBuf {
         self.run().join("transcript-copies.json")
+    }
+
+    /// Returns the lock file that is held while a process draws the secret of this home's marks in stores of blobs.
+    #[must_use]
+    pub(crate) fn blob_owner_lock(&self) -> PathBuf {
+        self.run().join("blobs-owner.lock")
     }
 
     /// Returns the lock file that is held while the blobs of a removed agent are deleted.

@@ -80,6 +80,10 @@ pub(super) fn run(wish: &Wish<'_>, context: &Context) -> Result<Exit, Failure> {
              server"
         ));
     }
+    if config::read(&home).is_ok_and(|config| config.blobs.is_some()) {
+        let note = "its second place belongs to the original home; if that is gone: flock storage take";
+        notes.push(note.to_owned());
+    }
     let server = moved.map(|moved| moved.to);
     report(&home, &manifest, (aside.as_deref(), server, notes), context);
     Ok(Exit::Done)

@@ -97,6 +97,29 @@ fn a_checkpoint_comes_back_on_another_machine() {
 }
 
 #[test]
+fn a_home_that_was_restored_writes_nothing_until_it_takes_the_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home();
+    at_folder(&home, folder.path());
+    write(&home, "notes", "one");
+    home.flock(["checkpoint", "ada"]).ok();
+    home.flock(["storage", "push"]).ok();
+    let file = home.outside().join("one.tar.gz").display().to_string();
+    home.flock(["backup", &file]).ok();
+    // At the same path, as on another machine while the original goes on.
+    let restored = home.flock(["restore", &file, "--replace", "--yes"]).ok();
+    assert!(restored.stderr.contains("flock storage take"), "{restored:?}");
+    home.flock(["storage", "check"]).fails(5);
+    let refused = home.flock(["storage", "sweep", "ada"]).fails(5);
+    assert!(refused.stderr.contains("belongs to another home"), "{refused:?}");
+    let refused = home.flock(["storage", "push"]).fails(1);
+    assert!(refused.stderr.contains("belongs to another home"), "{refused:?}");
+    home.flock(["storage", "take", "--yes"]).ok();
+    home.flock(["storage", "push"]).ok();
+    home.flock(["storage", "sweep", "ada"]).ok();
+}
+
+#[test]
 fn files_that_somebody_made_on_the_other_machine_stay_unless_a_person_asks() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (home(), home());
