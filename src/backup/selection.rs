@@ -1,6 +1,7 @@
 //! What of a home a backup has. Pure.
 //!
-//! Everything that is not named here is in it, so that a folder that flock gets later is not forgotten.
+//! Everything that is not named here is in it, so that a folder that flock gets later is not forgotten. Only `store.json` and
+//! `data/blobs.json` are not: they are left out of new archives, and a restore removes those of earlier ones.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,6 +9,7 @@ use std::path::Path;
 
 use super::manifest::{Node, Part};
 use crate::home::atomic;
+use crate::openclaw::copy::KEY_FILES;
 
 /// Folders and files at the top of a home that flock makes again, or that belong to running processes.
 const TOP: [&str; 5] = ["extensions", "logs", "openclaw", "package-tools", "run"];
@@ -48,6 +50,8 @@ pub(super) fn is_wanted(path: &Path, without: &[Part]) -> bool {
         ["projects", name] => !name.ends_with(".creating"),
         ["projects", _, "incoming"] => false,
         ["projects", _, .., name] => Path::new(name).extension().is_none_or(|ending| ending != "lock"),
+        // OpenClaw writes keys beside its other data, under names of its own.
+        ["gateways", "openclaw", "state", .., name] if KEY_FILES.contains(name) => !is_without(Part::Secrets),
         // Versions of OpenClaw and of flock are installed again. OpenClaw's own state is people's and agents' data, and
         // the commits that tags first pointed to protect a later update.
         ["gateways", rest @ ..] => matches!(
@@ -203,6 +207,25 @@ mod tests {
         }
         for path in ["agents/coder/sessions/x.jsonl", "config.json", "mcp/x/packages"] {
             assert!(is_wanted(Path::new(path), &[Part::Workspaces, Part::Secrets]), "{path}");
+        }
+    }
+
+    #[test]
+    fn key_files_of_openclaw_are_left_out_with_the_secrets() {
+        for name in KEY_FILES {
+            for folder in ["", "agents/coder/agent/", "a/b/c/d/"] {
+                let path = format!("gateways/openclaw/state/{folder}{name}");
+                let is_in = |without| is_wanted(Path::new(&path), without);
+                assert!(is_in(&[]) && is_in(&[Part::Workspaces]) && !is_in(&[Part::Secrets]), "{path}");
+            }
+        }
+        for path in [
+            "gateways/openclaw/state",
+            "gateways/openclaw/state/agents/coder/sessions/sessions.json",
+            "gateways/openclaw/state/agents/coder/agent/openclaw-agent.sqlite",
+            "workspaces/coder/models.json",
+        ] {
+            assert!(is_wanted(Path::new(path), &[Part::Secrets]), "{path}");
         }
     }
 

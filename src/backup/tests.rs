@@ -550,6 +550,9 @@ fn a_home_that_is_replaced_is_moved_aside_in_one_step() {
 #[test]
 fn keys_are_left_out_on_request_and_named() {
     let stage = Stage::new();
+    let openclaw = "gateways/openclaw/state/agents/coder/agent";
+    stage.write(format!("{openclaw}/auth-profiles.json"), b"sk-a-secret-key");
+    stage.write(format!("{openclaw}/data.json"), b"{}");
     let made = stage.back_up("one.tar.gz", &[Part::Secrets, Part::Workspaces]).unwrap();
     assert_eq!(made.manifest.enter_again, ["secrets/openai"], "the token is made again");
     let to = stage.target("second");
@@ -566,6 +569,8 @@ fn keys_are_left_out_on_request_and_named() {
     assert_eq!(config["x"], 1);
     assert!(!to.workspaces().join("coder").exists());
     assert!(to.root().join("agents/coder/sessions/s-1.jsonl").exists());
+    assert!(to.root().join(openclaw).join("data.json").exists());
+    assert!(!to.root().join(openclaw).join("auth-profiles.json").exists());
 }
 
 #[test]
@@ -746,4 +751,22 @@ fn a_home_of_an_archive_names_no_server() {
     let unpacked = unpack(&archive, &stage.target("other"), &Silent).unwrap();
     assert!(!unpacked.home().store_location().exists());
     assert_eq!(crate::store::server_address(&unpacked.home()).unwrap(), None);
+}
+
+#[test]
+fn the_record_of_a_second_place_is_in_no_archive_and_comes_from_none() {
+    let stage = Stage::new();
+    let record = br#"{"place": "/mnt/nas/flock", "secret": "0123456789abcdef"}"#;
+    stage.write("data/blobs.json", record);
+    let made = stage.back_up("one.tar.gz", &[]).unwrap();
+    let is_in = |name: &str| made.manifest.entries.iter().any(|entry| entry.path.0 == name.as_bytes());
+    assert!(is_in("data/instance") && !is_in("data/blobs.json"));
+    let to = stage.target("second");
+    stage.restore("one.tar.gz", &to).unwrap();
+    assert!(to.instance().exists() && !to.blob_record().exists());
+    // An archive of an earlier version has it.
+    let archive = stage.beside("old.tar.gz");
+    forge(&archive, &[folder("data"), file("data/blobs.json", record)], b"", |_| {});
+    let unpacked = unpack(&archive, &stage.target("third"), &Silent).unwrap();
+    assert!(!unpacked.home().blob_record().exists());
 }

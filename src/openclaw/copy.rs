@@ -130,7 +130,7 @@ fn is_lock(name: &OsStr) -> bool {
 
 /// Files in which the known versions keep provider keys. Older versions write the keys that they were given into
 /// `models.json`.
-const KEY_FILES: [&str; 5] =
+pub(crate) const KEY_FILES: [&str; 5] =
     ["models.json", "auth-profiles.json", "auth-state.json", "auth.json", "oauth.json"];
 /// Index in which older versions record the paths of conversation files.
 const INDEX_FILE: &str = "sessions.json";
