@@ -93,7 +93,7 @@ pub(crate) async fn list(
     rows.retain(|row| caller.covers_request(row));
     let mut requests = Vec::with_capacity(rows.len());
     for row in &rows {
-        requests.push(with_granted(&team, row).await?);
+        requests.push(with_granted(&team, &caller, row).await?);
     }
     Ok(Json(json!({"requests": requests})))
 }
@@ -108,12 +108,13 @@ pub(crate) async fn show(
     let row = team.swarm.store().requests().find(&id).await.map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
     check_request(&caller, &row)?;
-    Ok(Json(json!({"request": with_granted(&team, &row).await?})))
+    Ok(Json(json!({"request": with_granted(&team, &caller, &row).await?})))
 }
 
-/// Returns a request with what its agent was granted before of the same kind.
-async fn with_granted(team: &TeamState, row: &RequestRow) -> Result<Value, ApiError> {
-    let granted = triage::granted_before(team.swarm.store(), row).await;
+/// Returns a request with what its agent was granted before of the same kind, as far as the caller may see it.
+async fn with_granted(team: &TeamState, caller: &Caller, row: &RequestRow) -> Result<Value, ApiError> {
+    let covers = |earlier: &RequestRow| caller.covers_request(earlier);
+    let granted = triage::granted_before(team.swarm.store(), row, covers).await;
     let mut request = view::json(row);
     request["granted"] = json!(granted.map_err(ApiError::internal)?);
     Ok(request)

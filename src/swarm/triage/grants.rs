@@ -62,14 +62,19 @@ impl Swarm {
 
 /// Returns what an agent was granted before of the kind of an open request, each on a line as [`Request::describe`]
 /// writes it, newest first. A person sees by it what is new in the request.
+///
+/// `covers` returns `true` for a request that the person may see. What was granted to another one stays hidden, because
+/// it says what the agent did for somebody else.
 pub(crate) async fn granted_before<A>(
     database: &Database<A>,
     row: &RequestRow,
+    covers: impl Fn(&RequestRow) -> bool,
 ) -> Result<Option<Vec<String>>, StoreError> {
     if !row.state.is_open() {
         return Ok(None);
     }
-    let earlier = database.grants().carried_out(&row.agent, &row.kind).await?;
+    let mut earlier = database.grants().carried_out(&row.agent, &row.kind).await?;
+    earlier.retain(covers);
     let mut lines: Vec<String> = earlier.iter().map(view::summary).collect();
     // The same may have been granted, used and granted again.
     let mut seen = std::collections::HashSet::new();

@@ -827,13 +827,16 @@ async fn a_host_is_not_reachable_before_the_sysadmin_decides() {
     assert_eq!(rig.rules().await, ["a.example"]);
 
     let done = rig.row(&id).await;
-    assert_eq!(granted_before(rig.triage.swarm().store(), &done).await.unwrap(), None, "it is closed");
+    let store = rig.triage.swarm().store();
+    assert_eq!(granted_before(store, &done, |_| true).await.unwrap(), None, "it is closed");
 
     rig.ask(host("b.example")).await.unwrap();
     let refused = rig.last().await.id;
     let open = rig.row(&refused).await;
-    let granted = granted_before(rig.triage.swarm().store(), &open).await.unwrap();
+    let granted = granted_before(store, &open, |_| true).await.unwrap();
     assert_eq!(granted.unwrap(), ["reach a.example (80, 443)"]);
+    let hidden = granted_before(store, &open, |earlier| earlier.id != done.id).await.unwrap();
+    assert_eq!(hidden, Some(Vec::new()), "the person may not see the request");
     rig.triage.take_back(&by("sysadmin"), &refused, "nobody needs it").await.unwrap();
     assert_eq!(rig.row(&refused).await.state, RequestState::Denied);
     let again = rig.ask(host("b.example")).await.unwrap_err().to_string();
