@@ -26,7 +26,7 @@ use crate::provider::Catalog;
 use crate::runtime::NATIVE;
 use crate::runtime::program::model_access::{self, ModelAccessError};
 use crate::runtime::program::version_check::{self, InstalledProgram};
-use crate::runtime::program::{self, Program, host, locate};
+use crate::runtime::program::{ProgramCandidate, host};
 use crate::store::Level;
 use crate::swarm::Actor;
 
@@ -67,18 +67,13 @@ pub async fn change(
     JsonBody(SettingsRequest { agent, cli: wanted, model, effort }): JsonBody<SettingsRequest>,
 ) -> JsonResult {
     let agent = chosen_for(&gateway, &caller, agent.as_deref(), None)?;
-    check_runtime(&gateway, &agent, &wanted)?;
-    if let Some(program) = program::named(&wanted) {
-        // The search looks at the file system, so it runs on a thread for blocking work.
-        let looked = tokio::task::spawn_blocking(move || locate::find(program));
-        let found = match looked.await.map_err(ApiError::internal)? {
-            Ok(found) => Ok(InstalledProgram::ask(program, &found).await),
-            Err(why) => Err(why),
-        };
+    check_runtime(&gateway.engine.runtime_names(), &agent, &wanted)?;
+    if let Some(program) = ProgramCandidate::named(&wanted) {
+        let installed = find_program(program, &agent).await?;
         let (gateway, agent, model) = (gateway.clone(), agent.clone(), model.clone());
         let looked = tokio::task::spawn_blocking(move || {
             let model = model.as_ref().or(agent.model.as_ref());
-            check_program(program, &agent, model, &gateway.config(), gateway.home(), found)
+            check_program(&installed, &agent, model, &gateway.config(), gateway.home())
         });
         looked.await.map_err(ApiError::internal)??;
     }
@@ -114,11 +109,11 @@ pub async fn change(
     Ok(Answer(shown))
 }
 
-/// Refuses a runtime that this gateway does not have or that the agent's settings rule out.
-fn check_runtime(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError> {
-    let others = gateway.engine.runtime_names();
-    if runtime != NATIVE && !others.contains(&runtime) && program::named(runtime).is_none() {
-        let known = [&[NATIVE], &others[..], &["acp:COMMAND"]].concat().join(", ");
+/// Refuses a runtime that this gateway does not have or that the agent's settings rule out. `others` are the gateway's
+/// runtimes besides its own one.
+fn check_runtime(others: &[&str], agent: &Agent, runtime: &str) -> Result<(), ApiError> {
+    if runtime != NATIVE && !others.contains(&runtime) && ProgramCandidate::named(runtime).is_none() {
+        let known = [&[NATIVE][..], others, &["acp:COMMAND"]].concat().join(", ");
         let text = format!("{} is not a runtime; this flock has {known}", crate::clean::summary(runtime, 40));
         return Err(ApiError::invalid("unknown_runtime", text));
     }
@@ -136,32 +131,50 @@ fn check_runtime(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), 
     Ok(())
 }
 
-/// Checks if an agent program can run this agent's turns. `found` holds what is installed, or the reason why nothing
-/// is.
-fn check_program(
-    program: &dyn Program,
-    agent: &Agent,
-    model: Option<&ModelRef>,
-    config: &Config,
-    home: &Home,
-    found: Result<InstalledProgram, String>,
-) -> Result<(), ApiError> {
-    let title = program.title();
+/// Returns the installed program that a request names. Nothing is kept of a program that is not on this machine.
+async fn find_program(program: ProgramCandidate, agent: &Agent) -> Result<InstalledProgram, ApiError> {
+    check_sandbox(&program, agent)?;
+    let (title, hint) = (program.title().to_owned(), program.install_hint());
+    // The search looks at the file system, so it runs on a thread for blocking work.
+    let looked = tokio::task::spawn_blocking(move || program.find());
+    let found = looked.await.map_err(ApiError::internal)?;
+    let (program, files) = found.map_err(|why| {
+        let text = format!("{title} is not installed: {why}");
+        ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text).with_hint(hint)
+    })?;
+    Ok(InstalledProgram::ask(program, &files).await)
+}
+
+/// Returns `true` if this program may run the agent's turns on this machine itself.
+fn is_on_host(agent: &Agent, program: &str) -> bool {
     // The setting was made for the program that runs there now. It says nothing about another one.
-    let on_host = agent.on_host && agent.runtime == program.name();
-    if agent.role == Role::Sysadmin && !on_host {
+    agent.on_host && agent.runtime == program
+}
+
+/// Refuses a program for an agent that has neither a sandbox nor the permission for this machine itself.
+fn check_sandbox(program: &ProgramCandidate, agent: &Agent) -> Result<(), ApiError> {
+    let (name, title) = (program.name(), program.title());
+    if agent.role == Role::Sysadmin && !is_on_host(agent, name) {
         let text = format!("a sysadmin has no sandbox, so {title} would run on this machine itself");
         let at = format!("plugins.entries.flock.config.gatewayAgents[{}]", agent.id);
-        let name = program.name();
         return Err(ApiError::invalid("no_sandbox", text).with_hint(format!(
             "flock config set {at}.runtime {name} && flock config set {at}.onHost true"
         )));
     }
-    let installed = found.map_err(|why| {
-        let text = format!("{title} is not installed: {why}");
-        ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text)
-            .with_hint(version_check::install_hint(program))
-    })?;
+    Ok(())
+}
+
+/// Checks if an installed program can run this agent's turns.
+fn check_program(
+    installed: &InstalledProgram,
+    agent: &Agent,
+    model: Option<&ModelRef>,
+    config: &Config,
+    home: &Home,
+) -> Result<(), ApiError> {
+    let program = installed.program;
+    let title = program.title();
+    let on_host = is_on_host(agent, program.name());
     if let Some(why) = program.refuses_host(host::is_root()).filter(|_| on_host) {
         let text = format!("{title} can't run on this machine itself: {why}");
         return Err(ApiError::invalid("no_host", text).with_hint(host::off(&agent.id)));
@@ -189,43 +202,60 @@ fn check_program(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
     use crate::config::agents;
     use crate::config::{parse, starter};
+    use crate::runtime::program::{self, Program, acp};
 
-    #[test]
-    fn a_program_must_be_installed_and_support_the_model() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = Home::new(folder.path().join("home"), None);
+    /// A configuration with a worker, a sysadmin, and a worker whose program runs on the host.
+    fn team(home: &Home) -> Config {
         let mut document =
-            starter::document(&home, Some(&"anthropic/claude-opus-4-5".parse().unwrap()), "token", 4_000);
+            starter::document(home, Some(&"anthropic/claude-opus-4-5".parse().unwrap()), "token", 4_000);
         for (id, role) in [("coder", Role::Worker), ("admin", Role::Sysadmin)] {
-            agents::add(&mut document, &home, &agents::NewAgent::new(id.parse().unwrap(), role)).unwrap();
+            agents::add(&mut document, home, &agents::NewAgent::new(id.parse().unwrap(), role)).unwrap();
         }
         let free = agents::NewAgent {
             runtime: "claude".to_owned(),
             on_host: true,
             ..agents::NewAgent::new("free".parse().unwrap(), Role::Worker)
         };
-        agents::add(&mut document, &home, &free).unwrap();
-        let config = parse::config(&document, &home).unwrap();
+        agents::add(&mut document, home, &free).unwrap();
+        parse::config(&document, home).unwrap()
+    }
+
+    /// The program with what it lacks.
+    fn lacking(program: &'static dyn Program, missing: &[&'static str]) -> InstalledProgram {
+        InstalledProgram { program, version: Some("1.0.0".to_owned()), missing: missing.to_vec() }
+    }
+
+    /// The status and the code of an error, and if it has a hint.
+    fn parts(error: ApiError) -> (u16, String, bool) {
+        (error.status.as_u16(), error.code.into_owned(), error.hint.is_some())
+    }
+
+    #[test]
+    fn a_program_must_support_the_model_and_have_a_place_to_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let config = team(&home);
         let claude = program::named("claude").unwrap();
-        let lacking = |program, missing: &[&'static str]| -> Result<InstalledProgram, String> {
-            Ok(InstalledProgram { program, version: Some("1.0.0".to_owned()), missing: missing.to_vec() })
-        };
         let whole = || lacking(claude, &[]);
-        let asked = |id: &str, model: &str, found: Result<InstalledProgram, String>| {
+        let checked = |agent: &Agent, model: &str, found: &InstalledProgram| {
+            let candidate = ProgramCandidate::named(found.program.name()).unwrap();
+            check_sandbox(&candidate, agent)
+                .and_then(|()| check_program(found, agent, Some(&model.parse().unwrap()), &config, &home))
+        };
+        let asked = |id: &str, model: &str, found: InstalledProgram| {
             let agent = config.agent(&id.parse().unwrap()).unwrap();
-            let checked = check_program(claude, agent, Some(&model.parse().unwrap()), &config, &home, found);
-            checked.err().map(|error| (error.status.as_u16(), error.code.into_owned(), error.hint.is_some()))
+            checked(agent, model, &found).err().map(parts)
         };
         let told = |status, code: &str, hint| Some((status, code.to_owned(), hint));
         assert_eq!(asked("coder", "anthropic/claude-opus-4-5", whole()), None);
         assert_eq!(asked("coder", "openai/gpt-5.5", whole()), told(400, "model_not_spoken", false));
         assert_eq!(asked("coder", "script/demo", whole()), told(424, "provider_not_configured", true));
-        let missing = Err("no command claude".to_owned());
         let model = "anthropic/claude-opus-4-5";
-        assert_eq!(asked("coder", model, missing), told(424, "runtime_not_installed", true));
         assert_eq!(asked("coder", model, lacking(claude, &["--tools"])), told(424, "runtime_too_old", true));
         assert_eq!(asked("admin", model, whole()), told(400, "no_sandbox", true));
         // Claude Code refuses to run there as root.
@@ -237,9 +267,42 @@ mod tests {
         admin.on_host = true;
         for (runtime, is_taken) in [("codex", true), ("claude", false), ("native", false)] {
             runtime.clone_into(&mut admin.runtime);
-            let model = "openai/gpt-5.5".parse().unwrap();
-            let checked = check_program(codex, &admin, Some(&model), &config, &home, lacking(codex, &[]));
+            let checked = checked(&admin, "openai/gpt-5.5", &lacking(codex, &[]));
             assert_eq!(checked.is_ok(), is_taken, "{runtime}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_program_must_be_installed_and_one_that_is_not_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let config = team(&home);
+        let coder = config.agent(&"coder".parse().unwrap()).unwrap();
+        let admin = config.agent(&"admin".parse().unwrap()).unwrap();
+        let missing = "acp:flock-knows-no-such-program --acp";
+        check_runtime(&[], coder, missing).unwrap();
+        let asked = async |agent: &Agent, runtime: &str| {
+            find_program(ProgramCandidate::named(runtime).unwrap(), agent).await.map(drop)
+        };
+        let error = asked(coder, missing).await.unwrap_err();
+        assert!(
+            error.message.starts_with("flock-knows-no-such-program (by ACP) is not installed: no command"),
+            "{error:?}"
+        );
+        assert_eq!(parts(error), (424, "runtime_not_installed".to_owned(), true));
+        // A file that can't be run in a sandbox is no program either.
+        let text = folder.path().join("text");
+        fs_err::write(&text, "no script").unwrap();
+        fs_err::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let unusable = format!("acp:{}", text.display());
+        assert_eq!(parts(asked(coder, &unusable).await.unwrap_err()).0, 424);
+        // The sandbox is the first thing that is asked for.
+        assert_eq!(parts(asked(admin, "acp:/bin/sh -x").await.unwrap_err()).1, "no_sandbox");
+        for runtime in [missing, &unusable, "acp:/bin/sh -x"] {
+            assert!(!acp::is_kept(runtime), "{runtime}");
+        }
+        asked(coder, "acp:/bin/sh -y").await.unwrap();
+        assert!(acp::is_kept("acp:/bin/sh -y"));
+        assert_eq!(check_runtime(&[], coder, "acp:./x").unwrap_err().code, "unknown_runtime");
     }
 }

@@ -1,6 +1,7 @@
 //! Finds agent programs on this machine.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use super::interface::{Program, ProgramFacts, ProgramFiles};
@@ -22,11 +23,25 @@ const NOWHERE: &str = "/dev/null";
 ///
 /// Returns the missing part. The text completes "… is not installed: …".
 pub fn find(program: &dyn Program) -> Result<ProgramFiles, String> {
-    let ProgramFacts { command: name, places, .. } = program.facts();
+    let ProgramFacts { command, places, .. } = program.facts();
+    files(command, places, |command| program.parts(command))
+}
+
+/// Finds the command with this name on PATH, or where an installer puts it, and returns the files that `parts` names for
+/// it. `places` are as in [`ProgramFacts::places`].
+///
+/// # Errors
+///
+/// Returns the missing part, as [`find`] does.
+pub fn files(
+    name: &str,
+    places: &[&str],
+    parts: impl FnOnce(&Path) -> Result<ProgramFiles, String>,
+) -> Result<ProgramFiles, String> {
     let named = which::which_in(name, Some(search_path(places)), "/")
         .map_err(|_| format!("no command {name} on PATH or in the places where it is usually put"))?;
     let command = fs_err::canonicalize(&named).map_err(|error| error.to_string())?;
-    program.parts(&command).map_err(|why| format!("{} can't be used: {why}", command.display()))
+    parts(&command).map_err(|why| format!("{} can't be used: {why}", command.display()))
 }
 
 /// Returns the version that the program reports. `None` if it reports none in time.

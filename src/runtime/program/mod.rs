@@ -6,6 +6,7 @@
 //! that is valid for one turn.
 
 pub(crate) mod acp;
+mod candidate;
 mod claude;
 mod codex;
 mod conversation_record;
@@ -44,6 +45,7 @@ mod reading_tests;
 #[cfg(test)]
 mod recorded_tests;
 
+pub(crate) use candidate::ProgramCandidate;
 pub use gate::AccessProvider;
 pub(crate) use gate::{CallCounter, RelayAccess, TurnAccess};
 pub use interface::Program;
@@ -55,6 +57,9 @@ pub static PROGRAMS: [&dyn Program; 4] =
     [&claude::Claude, &codex::Codex, &gemini::Gemini, &opencode::OpenCode];
 
 /// Returns the program with this name: one of the list, or the one that `acp:COMMAND` describes.
+///
+/// The latter is kept until the process ends, so this is for the names of the configuration. For a name of a request there
+/// is [`ProgramCandidate`].
 #[must_use]
 pub fn named(name: &str) -> Option<&'static dyn Program> {
     PROGRAMS.iter().copied().find(|program| program.name() == name).or_else(|| acp::named(name))

@@ -58,9 +58,15 @@ impl InstalledProgram {
 pub fn install_hint(program: &dyn Program) -> String {
     let facts = program.facts();
     if facts.package.is_empty() {
-        return format!("install the program whose command is {}, and put that on PATH", facts.command);
+        return command_hint(facts.command);
     }
     format!("npm install -g {}", facts.package)
+}
+
+/// Returns the advice for a program of which only the command is known.
+#[must_use]
+pub fn command_hint(command: &str) -> String {
+    format!("install the program whose command is {command}, and put that on PATH")
 }
 
 /// Returns the command that replaces an old version. Without `@latest`, npm would choose a version that fits its Node,

@@ -246,6 +246,8 @@ async fn settings_change_what_runs_an_agent_and_nothing_that_can_not() {
     for (body, status, code) in [
         (json!({"agent": "tester"}), 400, "invalid_body"),
         (json!({"agent": "tester", "cli": "emacs"}), 400, "unknown_runtime"),
+        (json!({"agent": "tester", "cli": "acp:./agent"}), 400, "unknown_runtime"),
+        (json!({"agent": "tester", "cli": "acp:flock-knows-no-such-program"}), 424, "runtime_not_installed"),
         (json!({"agent": "nobody", "cli": "native"}), 404, "agent_not_found"),
         (json!({"agent": "tester", "cli": "native", "model": "gpt"}), 400, "invalid_body"),
         (json!({"agent": "tester", "cli": "native", "effort": "enormous"}), 400, "invalid_body"),

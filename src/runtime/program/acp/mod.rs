@@ -25,49 +25,88 @@ pub(crate) use command::{PREFIX, check};
 /// Least memory of the programs that are known to work.
 const LEAST_MEMORY: u64 = 1 << 30;
 
-/// A program that a runtime's name describes.
-pub(super) struct AcpProgram {
-    /// The whole name, as in `acp:qwen --acp`.
-    name: &'static str,
-    title: &'static str,
-    command: &'static str,
+/// What a runtime's name says about a program, which may not exist.
+pub(crate) struct Description {
+    /// The name for people.
+    pub(super) title: String,
+    pub(super) command: String,
     /// The arguments of the command.
     arguments: Vec<String>,
     folder: String,
 }
 
-/// Returns the program that a runtime's name describes, or `None` if it describes none.
-pub(super) fn named(name: &str) -> Option<&'static dyn Program> {
-    // Each name is made once and kept: there are as many as a person configures.
-    static MADE: OnceLock<Mutex<HashMap<String, &'static AcpProgram>>> = OnceLock::new();
-    let words = check(name).ok()?;
-    let mut made = lock(MADE.get_or_init(Mutex::default));
-    if let Some(known) = made.get(name) {
-        return Some(*known);
+impl Description {
+    /// Returns the files of the host that the program needs. `command` is the file to which its command leads.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why it can't be run in a sandbox.
+    pub(super) fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
+        let mut files = parts::of(&self.folder, command)?;
+        files.sandbox.extend(self.arguments.iter().cloned());
+        files.host.extend(self.arguments.iter().cloned());
+        Ok(files)
     }
+}
+
+/// A program that a runtime's name describes.
+struct AcpProgram {
+    /// The whole name, as in `acp:qwen --acp`.
+    name: &'static str,
+    description: &'static Description,
+}
+
+/// Returns what a runtime's name says about a program, or `None` if it describes none. Nothing of it is kept.
+pub(super) fn describe(name: &str) -> Option<Description> {
+    let words = check(name).ok()?;
     let (command, arguments) = words.split_first()?;
-    let folder = command::folder(name);
-    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
     let short =
         Path::new(command).file_name().map_or(command.clone(), |name| name.to_string_lossy().into_owned());
-    let program = AcpProgram {
-        name: leak(name.to_owned()),
-        title: leak(format!("{short} (by ACP)")),
-        command: leak(command.clone()),
+    Some(Description {
+        title: format!("{short} (by ACP)"),
+        command: command.clone(),
         arguments: arguments.to_vec(),
-        folder,
-    };
-    let program: &'static AcpProgram = Box::leak(Box::new(program));
-    made.insert(name.to_owned(), program);
-    Some(program)
+        folder: command::folder(name),
+    })
+}
+
+/// Returns the program that a runtime's name describes, or `None` if it describes none.
+pub(super) fn named(name: &str) -> Option<&'static dyn Program> {
+    describe(name).map(|description| keep(name, description))
+}
+
+/// The programs that were made, by their names.
+fn kept() -> &'static Mutex<HashMap<&'static str, &'static AcpProgram>> {
+    static KEPT: OnceLock<Mutex<HashMap<&'static str, &'static AcpProgram>>> = OnceLock::new();
+    KEPT.get_or_init(Mutex::default)
+}
+
+/// Returns the program with this name and description. It is made once and kept until the process ends. So the name must
+/// be one that a person has configured, or whose program was found on this machine.
+pub(super) fn keep(name: &str, description: Description) -> &'static dyn Program {
+    let mut kept = lock(kept());
+    if let Some(known) = kept.get(name) {
+        return *known;
+    }
+    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    let description: &'static Description = Box::leak(Box::new(description));
+    let program: &'static AcpProgram = Box::leak(Box::new(AcpProgram { name, description }));
+    kept.insert(name, program);
+    program
+}
+
+/// Returns `true` if a program with this name was made.
+#[cfg(test)]
+pub(crate) fn is_kept(name: &str) -> bool {
+    lock(kept()).contains_key(name)
 }
 
 impl Program for AcpProgram {
     fn facts(&self) -> ProgramFacts {
         ProgramFacts {
             name: self.name,
-            title: self.title,
-            command: self.command,
+            title: &self.description.title,
+            command: &self.description.command,
             least_memory: LEAST_MEMORY,
             converses: true,
             ..ProgramFacts::default()
@@ -75,7 +114,7 @@ impl Program for AcpProgram {
     }
 
     fn folder(&self) -> &str {
-        &self.folder
+        &self.description.folder
     }
 
     fn speaks(&self, _: Api) -> bool {
@@ -84,10 +123,7 @@ impl Program for AcpProgram {
     }
 
     fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
-        let mut files = parts::of(&self.folder, command)?;
-        files.sandbox.extend(self.arguments.iter().cloned());
-        files.host.extend(self.arguments.iter().cloned());
-        Ok(files)
+        self.description.parts(command)
     }
 
     fn refuses_host(&self, _is_root: bool) -> Option<&'static str> {
@@ -103,7 +139,7 @@ impl Program for AcpProgram {
         set("XDG_DATA_HOME", format!("{state}/.local/share"));
         set("XDG_STATE_HOME", format!("{state}/.local/state"));
         set("XDG_CACHE_HOME", format!("{state}/.cache"));
-        set("PATH", parts::search_path(&self.folder));
+        set("PATH", parts::search_path(&self.description.folder));
         let (api, token) = turn.api.zip(turn.relay_token).ok_or("it has no login of its own")?;
         let base = format!("{}{}", turn.origin, relay_path(api));
         for (name, value) in model_variables(api, &base, token, turn.model) {
@@ -113,11 +149,11 @@ impl Program for AcpProgram {
     }
 
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
-        Box::new(dialogue::Dialogue::without_turn(self.title, conversation))
+        Box::new(dialogue::Dialogue::without_turn(&self.description.title, conversation))
     }
 
     fn parser_of(&self, turn: &TurnSpec<'_>) -> Box<dyn Parser> {
-        Box::new(dialogue::Dialogue::new(self.title, turn))
+        Box::new(dialogue::Dialogue::new(&self.description.title, turn))
     }
 }
 
