@@ -124,15 +124,16 @@ impl TeamOversight {
         let usage = self.swarm.store().usage();
         let charges = usage.charges(&call.agent, &call.session, call.turn).await;
         let Charges { channel, person, race } = charges.map_err(|error| unknown(&error))?;
-        let is_gone = |person: &&Person| !person.is_active() && person.is_peer_of(&call.session);
+        // A channel belongs to all who are on it, so its agents go on, within the budget of the person who wrote there last.
+        // All other work was begun for that person alone, also in a session of two agents, and ends with them.
+        let is_gone = |person: &&Person| !person.is_active() && call.session.channel().is_none();
         if let Some(removed) = person.as_ref().filter(is_gone) {
-            // A turn that still runs does nothing more for somebody who is gone.
-            return Err(PauseReason(format!("{} was removed from this home", removed.name)));
+            return Err(PauseReason::person_removed(&removed.name));
         }
         let price = price::of(&config, &call.model);
         let mut limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
         limits.extend(race.as_ref().and_then(race_limit));
-        limits.extend(person.as_ref().filter(|person| person.is_active()).and_then(budget::person_limit));
+        limits.extend(person.as_ref().and_then(budget::person_limit));
         // A limit in dollars can't bind a model without a price, so such a model would get around it.
         if price.is_none()
             && !config.budgets.allow_unpriced

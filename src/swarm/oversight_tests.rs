@@ -556,6 +556,47 @@ async fn a_turn_of_a_removed_person_asks_no_model_any_more() {
     rig.watch.reserve(&call("coder", "main:bob")).await.unwrap();
 }
 
+#[tokio::test]
+async fn work_for_a_removed_person_ends_between_agents_and_keeps_its_budget_in_channels() {
+    let rig = rig(json!({})).await;
+    let store = rig.swarm.store();
+    let new = NewPerson {
+        name: "ann".to_owned(),
+        role: PersonRole::Member,
+        agents: None,
+        channels: None,
+        day_tokens: Some(2_500),
+        day_cost: None,
+    };
+    let entry = |action| Actor::human("owner").entry(action, "x", Level::Yellow, String::new());
+    assert!(store.people().add(new, entry("person.add"), 1).await.unwrap());
+    let asked = call("coder", "main:ann");
+    let by = Actor {
+        party: Party::Agent(asked.agent.clone()),
+        session: Some(asked.session),
+        turn: Some(asked.turn),
+    };
+    let tester = "tester".parse().unwrap();
+    let task = rig.swarm.send_message(&by, &tester, "do it", None).await.unwrap();
+    let turn = TurnId::new();
+    store.inbox().take(task.session.clone(), turn).await.unwrap().unwrap();
+    let worked = ModelCall { turn, session: task.session, ..call("tester", "dm:coder") };
+    rig.watch.reserve(&worked).await.unwrap();
+    let dev = "dev".parse().unwrap();
+    rig.swarm.post(&Actor::human("ann"), &dev, "work".to_owned(), true).await.unwrap();
+    store.people().remove("ann".to_owned(), entry("person.remove"), 2).await.unwrap();
+    let refused = rig.watch.reserve(&worked).await.unwrap_err().0;
+    assert!(refused.contains("ann was removed") && PauseReason::is_for_good(&refused), "{refused}");
+    // In the same session, work that was not begun for her goes on.
+    rig.watch.reserve(&call("tester", "dm:coder")).await.unwrap();
+    // The channel goes on, but not beyond what she might use.
+    rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+    let refused = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err().0;
+    assert!(refused.contains("the budget of ann") && !PauseReason::is_for_good(&refused), "{refused}");
+    rig.swarm.post(&Actor::human("owner"), &dev, "work".to_owned(), true).await.unwrap();
+    rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+}
+
 #[test]
 fn calls_of_two_gateways_in_the_same_milliseconds_have_ids_of_their_own() {
     let mut found = std::collections::HashSet::new();

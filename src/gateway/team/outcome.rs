@@ -2,7 +2,7 @@
 
 use super::Team;
 use super::turn::TeamTurn;
-use crate::agent::TurnError;
+use crate::agent::{PauseReason, TurnError};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, chain};
 use crate::fault_point::{self, FaultPoint};
@@ -87,6 +87,13 @@ impl Team {
     /// Concludes a turn that ended with an error. `began` is `true` if the turn had written its input to the
     /// transcript.
     pub(super) async fn failed(&self, work: &TeamTurn, error: &TurnError, began: bool) -> TurnEnd {
+        if let TurnError::Paused(paused) = error
+            && PauseReason::is_for_good(&paused.0)
+        {
+            // If it waited again, the session would try it for ever and never come to what others have asked there.
+            log_failure(self.end(work, TaskEnd::Failed(paused.0.clone())).await, work, NOT_ENDED);
+            return TurnEnd::Cancelled;
+        }
         if !began && !matches!(error, TurnError::Cancelled) {
             // The agent has not seen anything of the input, so all of it waits again as before.
             self.give_back(work).await;

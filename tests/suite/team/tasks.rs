@@ -75,6 +75,48 @@ fn a_person_stops_a_task_and_its_turn_ends() {
     house.home.flock(["tasks", "--cancel", "0"]).fails(1);
 }
 
+/// A reply to a person that sends the coder a message.
+fn delegates(when: &str, message: &str) -> Value {
+    json!({"when": when, "steps": [
+        {"calls": [{"name": "flock_message", "arguments": {"to": "coder", "message": message}}]},
+        {"say": "Sent."}
+    ]})
+}
+
+#[test]
+fn a_task_for_a_removed_person_fails_and_keeps_nobody_waiting() {
+    let house = House::new(&json!([
+        delegates("this is for bea", "count to three"),
+        delegates("this is for carl", "name a colour"),
+        {"when": "name a colour", "steps": [{"say": "blue"}]},
+        {"steps": [{"say": "Nothing to do."}]}
+    ]));
+    house.home.flock(["person", "add", "bea", "--role", "member"]).ok();
+    // Both messages wait in the one session that the two agents have, hers first.
+    house.home.flock(["freeze", "coder"]).ok();
+    for name in ["bea", "carl"] {
+        let text = format!("this is for {name}");
+        let session = format!("agent:orchestrator:flock:main:{name}");
+        house.home.flock(["chat", "orchestrator", &text, "--session", &session]).ok();
+    }
+    assert_eq!(house.get("/api/tasks")["tasks"].as_array().unwrap().len(), 2);
+    house.home.flock(["person", "remove", "bea"]).ok();
+    house.home.flock(["thaw", "coder"]).ok();
+    let tasks = house.until("both tasks have ended", |house| {
+        let tasks = house.get("/api/tasks")["tasks"].as_array().unwrap().clone();
+        let is_over = |task: &Value| task["state"] == "completed" || task["state"] == "failed";
+        if tasks.iter().all(is_over) { Ok(tasks) } else { Err(json!(tasks).to_string()) }
+    });
+    let ended = |summary: &str| {
+        let found = tasks.iter().find(|task| task["summary"] == summary).unwrap();
+        house.get(&format!("/api/tasks/{}", found["id"].as_str().unwrap()))
+    };
+    let (hers, his) = (ended("count to three"), ended("name a colour"));
+    assert_eq!(hers["state"], "failed", "{hers}");
+    assert!(hers["response"].as_str().unwrap().contains("bea was removed from this home"), "{hers}");
+    assert_eq!((&his["state"], &his["response"]), (&json!("completed"), &json!("blue")), "{his}");
+}
+
 #[test]
 fn a_storm_of_direct_messages_ends_until_a_person_speaks() {
     let again = json!([
