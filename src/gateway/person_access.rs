@@ -296,7 +296,8 @@ pub(crate) fn sees_budget(person: &Person, scope: &UsageScope) -> bool {
     }
 }
 
-/// Returns `true` if an event may be shown to a person: everything that it names is theirs to see.
+/// Returns `true` if an event may be shown to a person: everything that it names is theirs to see. About an event of a request
+/// or a task, [`sees_request`] or [`sees_task`] has to decide as well.
 #[must_use]
 pub(crate) fn sees_event(person: &Person, data: &Value) -> bool {
     if person.role == PersonRole::Owner {
@@ -319,9 +320,12 @@ pub(crate) fn sees_event(person: &Person, data: &Value) -> bool {
         text("requester").map(requester),
     ];
     let is_empty = data.as_object().is_some_and(serde_json::Map::is_empty);
-    // An event that names none of these could be about any agent.
-    let names_something = named.iter().any(Option::is_some);
-    (is_empty || names_something || !person.is_limited()) && named.into_iter().flatten().all(|seen| seen)
+    // An event that names none of these could be about any agent. A project is the whole team's, whoever works on it.
+    let is_of_team = text("project").is_some() || !is_empty && named.iter().all(Option::is_none);
+    if is_of_team && person.is_limited() {
+        return false;
+    }
+    named.into_iter().flatten().all(|seen| seen)
 }
 
 #[cfg(test)]

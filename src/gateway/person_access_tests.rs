@@ -130,10 +130,22 @@ fn an_event_is_shown_for_all_that_it_names() {
         assert_eq!(sees_event(&ann, &data), seen, "{data}");
     }
     let all = person(PersonRole::Viewer, None, None);
-    assert!(sees_event(&all, &json!({"project": "p"})));
     assert!(!sees_event(&all, &json!({"turn": "x", "session": "agent:coder:flock:main:bob"})));
     let owner = person(PersonRole::Owner, None, None);
     assert!(sees_event(&owner, &json!({"turn": "x", "session": "agent:coder:flock:main:bob"})));
+}
+
+#[test]
+fn an_event_about_a_project_is_shown_to_nobody_with_limits() {
+    let submitted = json!({"project": "p", "submission": 1, "state": "merged", "agent": "coder"});
+    for data in [json!({"project": "p"}), submitted] {
+        for role in [PersonRole::Operator, PersonRole::Member, PersonRole::Viewer] {
+            for limited in [person(role, Some(&["coder"]), None), person(role, None, Some(&["dev"]))] {
+                assert!(!sees_event(&limited, &data), "{role:?} {data}");
+            }
+            assert!(sees_event(&person(role, None, None), &data), "{role:?} {data}");
+        }
+    }
 }
 
 #[test]

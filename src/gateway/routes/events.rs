@@ -13,9 +13,11 @@ use axum::http::{HeaderMap, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::error::chain;
 use crate::gateway::auth::Caller;
 use crate::gateway::events::{EventRead, GatewayEvent, LOST, WantedEvents};
 use crate::gateway::extract::Query;
@@ -152,7 +154,32 @@ impl Reader {
             }
             _ => false,
         };
-        self.caller.sees_event(&data, is_covered)
+        self.caller.sees_event(&data, is_covered) && self.sees_row(event.name(), &data).await
+    }
+
+    /// Returns `false` for an event about a request or a task that the person who reads may not see. The event does not say
+    /// for whom the agent works, so the row is read. All gateways of a group have it, and the routes decide by it, too.
+    async fn sees_row(&self, name: &str, data: &Value) -> bool {
+        if self.person.is_none() {
+            return true;
+        }
+        let store = self.gateway.swarm.store();
+        let id = |key: &str| data[key].as_str().unwrap_or_default();
+        let found = match name {
+            "task.changed" => {
+                let task = store.tasks().find(id("task")).await;
+                task.map(|task| task.is_some_and(|task| self.caller.covers_task(&task)))
+            }
+            _ if name.starts_with("approval.") => {
+                let row = store.requests().find(id("id")).await;
+                row.map(|row| row.is_some_and(|row| self.caller.covers_request(&row)))
+            }
+            _ => return true,
+        };
+        found.unwrap_or_else(|error| {
+            tracing::error!(error = chain(&error), event = name, "failed to look whom an event concerns");
+            false
+        })
     }
 
     /// Returns the next piece, or `None` at the end. The server asks for a piece only if the connection has room for

@@ -1,11 +1,13 @@
 //! People of a home beside its owner: what each role opens, what one never sees of another, under which name they act,
 //! and how they end.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use flock::id::AgentId;
+use flock::id::{AgentId, Party, TurnId};
 use flock::store::{Along, AuditEntry, Level, NewRequest, RequestState, Scope};
 use flock::supervise::gateway_client::{Answer, Call, Client, ServerSentEvents};
+use flock::swarm::Actor;
 use flock::swarm::triage::{Execution, FiledRequest, Request};
 use serde_json::{Value, json};
 
@@ -588,14 +590,15 @@ async fn a_limited_operator_manages_only_what_is_theirs() {
     assert_eq!((&tester["frozen"], &tester["runtime"]), (&Value::Null, &json!("native")));
 }
 
-/// Puts a request of an agent that waits for a decision into the database.
-async fn request(house: &House, id: &str, agent: &str, session: &str, level: Level) -> String {
-    let agent: AgentId = agent.parse().unwrap();
-    let mut request: Request = serde_json::from_value(json!({"kind": "command", "command": "true"})).unwrap();
+/// A request of `coder` for a command, which waits for a decision.
+fn command_request(house: &House, id: &str, session: &str, command: &str) -> NewRequest {
+    let agent: AgentId = "coder".parse().unwrap();
+    let mut request: Request =
+        serde_json::from_value(json!({"kind": "command", "command": command})).unwrap();
     if let Request::Command { execution, .. } = &mut request {
         *execution = Some(Execution::new(&house.home, id));
     }
-    let new = NewRequest {
+    NewRequest {
         id: id.to_owned(),
         kind: request.kind(),
         session: format!("agent:{agent}:flock:{session}").parse().unwrap(),
@@ -603,7 +606,7 @@ async fn request(house: &House, id: &str, agent: &str, session: &str, level: Lev
         body: FiledRequest { agent: agent.clone(), request }.body(),
         agent,
         reason: "tests".to_owned(),
-        floor: level,
+        floor: Level::Yellow,
         why: vec!["a rule".to_owned()],
         state: RequestState::Waiting,
         scope: Scope::Once,
@@ -611,18 +614,28 @@ async fn request(house: &House, id: &str, agent: &str, session: &str, level: Lev
         expires_at: flock::clock::unix_ms() + 3_600_000,
         exchange: None,
         now: flock::clock::unix_ms(),
-    };
+    }
+}
+
+/// Puts a request into the database.
+async fn add_request(house: &House, new: NewRequest) {
     let entry = AuditEntry {
         actor: "coder".to_owned(),
         action: "request.ask",
-        subject: id.to_owned(),
-        level,
+        subject: new.id.clone(),
+        level: new.floor,
         detail: String::new(),
         session: None,
         turn: None,
     };
     let store = house.gateway.swarm.store();
     assert!(store.requests().add(new, Along::audit(entry)).await.unwrap());
+}
+
+/// Puts a request of `coder` that waits for a decision into the database, and returns its digest.
+async fn request(house: &House, id: &str, session: &str, level: Level) -> String {
+    let new = NewRequest { floor: level, ..command_request(house, id, session, "true") };
+    add_request(house, new).await;
     let (_, shown) = send(&house.owner(), Call::get(&format!("/api/approvals/{id}"))).await;
     shown["request"]["sha256"].as_str().unwrap().to_owned()
 }
@@ -634,8 +647,8 @@ async fn a_request_is_decided_by_the_person_whose_role_and_sessions_allow_it() {
     let bob = person(&house, "bob", "member", json!({})).await;
     let carl = person(&house, "carl", "operator", json!({})).await;
     let vera = person(&house, "vera", "viewer", json!({})).await;
-    request(&house, "r-mine", "coder", "main:ann", Level::Yellow).await;
-    let red = request(&house, "r-red", "coder", "main:ann", Level::Red).await;
+    request(&house, "r-mine", "main:ann", Level::Yellow).await;
+    let red = request(&house, "r-red", "main:ann", Level::Red).await;
     let deny = |id: &str| Call::post(&format!("/api/approvals/{id}/deny")).json(&json!({})).unwrap();
     for client in [&bob, &vera] {
         let (_, listed) = send(client, Call::get("/api/approvals")).await;
@@ -655,9 +668,108 @@ async fn a_request_is_decided_by_the_person_whose_role_and_sessions_allow_it() {
     let (status, decided) = send(&carl, call).await;
     assert_eq!((status, &decided["request"]["decidedBy"]), (200, &json!("human:carl")), "{decided}");
     let as_other = json!({"by": "carl"});
-    request(&house, "r-more", "coder", "main:ann", Level::Yellow).await;
+    request(&house, "r-more", "main:ann", Level::Yellow).await;
     let call = Call::post("/api/approvals/r-more/deny").json(&as_other).unwrap();
     assert_eq!(send(&ann, call).await.0, 403, "nobody decides in the name of another");
+}
+
+#[tokio::test]
+async fn what_was_granted_before_is_shown_only_to_those_who_see_its_request() {
+    let house = House::new().await;
+    let bob = person(&house, "bob", "member", json!({})).await;
+    let vera = person(&house, "vera", "viewer", json!({})).await;
+    let carl = person(&house, "carl", "operator", json!({})).await;
+    for (id, session, command) in
+        [("r-ann", "main:ann", "echo annas-word"), ("r-bob", "main:bob", "echo bobs-word")]
+    {
+        let new = command_request(&house, id, session, command);
+        add_request(&house, NewRequest { state: RequestState::Done, ..new }).await;
+    }
+    request(&house, "r-open", "channel:dev", Level::Yellow).await;
+    for (client, seen) in [
+        (&vera, [false, false]),
+        (&bob, [false, true]),
+        (&carl, [true, true]),
+        (&house.owner(), [true, true]),
+    ] {
+        let (_, shown) = send(client, Call::get("/api/approvals/r-open")).await;
+        let (_, listed) = send(client, Call::get("/api/approvals")).await;
+        let granted = &shown["request"]["granted"];
+        assert_eq!(granted, &listed["requests"][0]["granted"], "{listed}");
+        assert!(granted.is_array(), "{shown}");
+        let has = ["annas-word", "bobs-word"].map(|word| granted.to_string().contains(word));
+        assert_eq!(has, seen, "{shown}");
+    }
+}
+
+/// Gives `tester` a task of `coder`, from a session of `coder`.
+async fn give_task(house: &House, session: &str, text: &str) {
+    let by = Actor {
+        party: Party::Agent("coder".parse().unwrap()),
+        session: Some(format!("agent:coder:flock:{session}").parse().unwrap()),
+        turn: Some(TurnId::new()),
+    };
+    house.gateway.swarm.send_message(&by, &"tester".parse().unwrap(), text, None).await.unwrap();
+}
+
+/// The ids of the requests and tasks that a stream tells of before the next message in `dev`.
+async fn told_of(events: &mut ServerSentEvents) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    loop {
+        let event = events.next(LIMIT).await.unwrap().expect("the stream goes on");
+        let data: Value = serde_json::from_str(&event.data).unwrap();
+        match event.name.as_str() {
+            "channel.message" if data["channel"] == "dev" => return found,
+            "channel.message" | "passed" => {}
+            _ => {
+                let id = data["id"].as_str().or_else(|| data["task"].as_str());
+                found.insert(id.unwrap().to_owned());
+            }
+        }
+    }
+}
+
+/// The ids of the requests and tasks that the routes show.
+async fn work_shown(client: &Client) -> BTreeSet<String> {
+    let (_, requests) = send(client, Call::get("/api/approvals?state=all")).await;
+    let (_, tasks) = send(client, Call::get("/api/tasks")).await;
+    let rows = requests["requests"].as_array().unwrap().iter().chain(tasks["tasks"].as_array().unwrap());
+    rows.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn events_tell_of_the_requests_and_tasks_that_the_routes_show() {
+    let house = House::new().await;
+    channel(&house, "dev", "coder").await;
+    channel(&house, "ops", "coder").await;
+    // How much each sees of two requests, from `main:ann` and `ops`, and two tasks, from `main:ann` and `dev`.
+    let people = [
+        (person(&house, "ann", "member", json!({})).await, 4),
+        (person(&house, "vera", "viewer", json!({})).await, 2),
+        (person(&house, "carl", "operator", json!({})).await, 3),
+        (person(&house, "dora", "operator", json!({"channels": ["dev"]})).await, 2),
+        (person(&house, "olga", "owner", json!({})).await, 4),
+    ];
+    let mut streams = Vec::new();
+    for (client, _) in &people {
+        let call = Call::get("/api/events?types=approval,task,channel.message");
+        streams.push(client.ask(call, LIMIT).await.unwrap().events());
+    }
+    let of_channel = command_request(&house, "r-ops", "channel:ops", "true");
+    add_request(&house, NewRequest { channel: Some("ops".parse().unwrap()), ..of_channel }).await;
+    request(&house, "r-hers", "main:ann", Level::Yellow).await;
+    for id in ["r-hers", "r-ops"] {
+        let call = Call::post(&format!("/api/approvals/{id}/deny")).json(&json!({})).unwrap();
+        assert_eq!(send(&house.owner(), call).await.0, 200);
+    }
+    give_task(&house, "main:ann", "count to three").await;
+    give_task(&house, "channel:dev", "paint the door").await;
+    assert_eq!(send(&house.owner(), post("dev", "that is all")).await.0, 201);
+    for ((client, count), events) in people.iter().zip(&mut streams) {
+        let told = told_of(events).await;
+        assert_eq!(told, work_shown(client).await);
+        assert_eq!(told.len(), *count, "{told:?}");
+    }
 }
 
 #[tokio::test]
