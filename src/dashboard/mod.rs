@@ -154,6 +154,31 @@ pub(crate) fn signed_in(language: Language) -> Result<Page, ApiFailure> {
     pages::message::signed_in(language)
 }
 
+/// Returns the page that leads a browser to the address of a code again, as flock's own page and not as one of another
+/// site. See [`signed_in`] for the difference.
+///
+/// # Errors
+///
+/// Returns an error if the template fails.
+pub(crate) fn leading_to_code(language: Language, code: &str) -> Result<Page, ApiFailure> {
+    pages::message::leading_to_code(language, code)
+}
+
+/// Returns the page that asks whether a code should sign the browser in as `person`. `present` is who is signed in there
+/// now.
+///
+/// # Errors
+///
+/// Returns an error if the template fails.
+pub(crate) fn asking_for_code(
+    language: Language,
+    code: &str,
+    person: &str,
+    present: Option<&str>,
+) -> Result<Page, ApiFailure> {
+    pages::message::asking_for_code(language, code, person, present)
+}
+
 /// What a browser came with that did not sign it in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SignInFailure {

@@ -137,7 +137,7 @@ impl Middleware {
             .with_state(gateway.clone());
         let pages = Router::new()
             .route("/dashboard", get(dashboard::page))
-            .route("/dashboard/sign-in", post(dashboard::sign_in_with_token))
+            .route("/dashboard/sign-in", post(dashboard::sign_in_by_form))
             .route("/dashboard/{*path}", get(dashboard::page))
             .route("/dashboard/assets/{name}", get(dashboard::asset))
             .with_state(DashboardState { gateway: gateway.clone(), api: api.clone() });

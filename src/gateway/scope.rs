@@ -61,7 +61,7 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
         ["hooks", _] if is_post => RequiredAccess::Nothing,
         // They are the same for everybody, and the page of a browser that is signed out needs them too.
         ["dashboard", "assets", _] if is_get => RequiredAccess::Nothing,
-        // The token in the form is the credential, and the route checks it.
+        // The token or the code in the form is the credential, and the route checks it.
         ["dashboard", "sign-in"] if is_post => RequiredAccess::Nothing,
         ["dashboard", ..] if is_get => RequiredAccess::Browser,
         ["mcp"] | ["relay", ..] => RequiredAccess::Turn,

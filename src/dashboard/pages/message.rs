@@ -1,9 +1,10 @@
-//! The pages that say only one thing: the browser is signed out, or a page can't be shown.
+//! The pages that say only one thing: the browser is signed out, a code would sign it in, or a page can't be shown.
 
 use askama::Template;
 
 use crate::dashboard::format::fill;
 use crate::dashboard::layout::Layout;
+use crate::dashboard::query::encoded;
 use crate::dashboard::{ApiFailure, Language, Page, SignInFailure, SignInWays, Viewer};
 
 #[derive(Template)]
@@ -14,22 +15,57 @@ struct MessagePage {
     /// The command that helps.
     command: Option<String>,
     /// The page that the browser goes on to by itself.
-    leads_to: Option<&'static str>,
+    leads_to: Option<String>,
+    /// The code with which the page offers to sign in.
+    form: Option<CodeForm>,
     /// The ways to sign in that the page offers.
     ways: SignInWays,
+}
+
+struct CodeForm {
+    code: String,
+    button: String,
+}
+
+impl MessagePage {
+    fn new(layout: Layout, message: String) -> Self {
+        let ways = SignInWays::default();
+        Self { layout, message, command: None, leads_to: None, form: None, ways }
+    }
 }
 
 /// Returns the page for a browser that has just signed in.
 pub(crate) fn signed_in(language: Language) -> Result<Page, ApiFailure> {
     let mut layout = Layout::signed_out(language);
     layout.title = layout.texts.signed_in.to_owned();
-    Page::of(&MessagePage {
-        layout,
-        message: String::new(),
-        command: None,
-        leads_to: Some("/dashboard"),
-        ways: SignInWays::default(),
-    })
+    let leads_to = Some("/dashboard".to_owned());
+    Page::of(&MessagePage { leads_to, ..MessagePage::new(layout, String::new()) })
+}
+
+/// Returns the page that leads a browser to the address of a code again.
+pub(crate) fn leading_to_code(language: Language, code: &str) -> Result<Page, ApiFailure> {
+    let mut layout = Layout::signed_out(language);
+    layout.title = layout.texts.sign_in.to_owned();
+    let leads_to = Some(format!("/dashboard?code={}", encoded(code)));
+    Page::of(&MessagePage { leads_to, ..MessagePage::new(layout, String::new()) })
+}
+
+/// Returns the page that asks whether a code should sign the browser in.
+pub(crate) fn asking_for_code(
+    language: Language,
+    code: &str,
+    person: &str,
+    present: Option<&str>,
+) -> Result<Page, ApiFailure> {
+    let mut layout = Layout::signed_out(language);
+    let texts = layout.texts;
+    layout.title = texts.sign_in.to_owned();
+    let message = match present {
+        Some(present) => fill(texts.code_asks_instead, &[present, person]),
+        None => fill(texts.code_asks, &[person]),
+    };
+    let form = CodeForm { code: code.to_owned(), button: fill(texts.sign_in_as, &[person]) };
+    Page::of(&MessagePage { form: Some(form), ..MessagePage::new(layout, message) })
 }
 
 /// Returns the page for a browser that is not signed in.
@@ -51,17 +87,12 @@ pub(crate) fn signed_out(
     let how = texts.signed_out_how;
     let message = why.map_or_else(|| how.to_owned(), |why| format!("{why} {how}"));
     let command = Some("flock dashboard".to_owned());
-    Page::of(&MessagePage { layout, message, command, leads_to: None, ways })
+    Page::of(&MessagePage { command, ways, ..MessagePage::new(layout, message) })
 }
 
 /// Returns the page that says why another one can't be shown.
 pub(crate) fn failed(viewer: &Viewer, failure: &ApiFailure) -> Result<Page, ApiFailure> {
     let layout = Layout::new(viewer, None, viewer.texts().failed);
-    Page::of(&MessagePage {
-        layout,
-        message: failure.message.clone(),
-        command: failure.hint.clone(),
-        leads_to: None,
-        ways: SignInWays::default(),
-    })
+    let command = failure.hint.clone();
+    Page::of(&MessagePage { command, ..MessagePage::new(layout, failure.message.clone()) })
 }

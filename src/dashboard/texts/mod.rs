@@ -75,7 +75,8 @@ texts! {
     signed_in_as, freeze_all, thaw_all, all_frozen, waiting_requests,
     // Pages without content of the team.
     signed_in, signed_out, signed_out_how, code_failed, token_failed, provider_failed, provider_refused,
-    account_of_nobody, sign_in_with, your_token, sign_in, no_such_page, failed, run_this, back_to_team,
+    account_of_nobody, sign_in_with, your_token, sign_in, sign_in_as, code_asks, code_asks_instead, no_such_page, failed,
+    run_this, back_to_team,
     // Team.
     team, agents, no_agents, role, model, runtime, state, sandbox, cost_today, since, freeze, thaw, confined,
     not_confined, not_made, not_probed, probed_ago, no_sandbox, scripted,

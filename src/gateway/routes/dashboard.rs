@@ -21,6 +21,7 @@ use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::limits::ServerLimits;
 use crate::gateway::person_access;
+use crate::gateway::sign_in::codes::CodeStep;
 use crate::gateway::sign_in::oidc::{self, OidcError};
 use crate::gateway::sign_in::{self, cookie, csrf};
 use crate::gateway::state::Gateway;
@@ -76,21 +77,14 @@ pub(crate) async fn page(
         }
     }
     if let Some(code) = dashboard::query_value(query, "code") {
-        let browser = text(&headers, header::USER_AGENT);
-        let redeemed = sign_in::redeem(gateway, &code, browser).await.map_err(ApiError::explained)?;
-        return match redeemed {
-            Some(value) => signed_in(gateway, &headers, &value, language),
-            None => signed_out(gateway, language, Some(&SignInFailure::Code)).await,
-        };
+        let caller = caller.as_ref().map(|Extension(caller)| caller);
+        return Box::pin(open_code(gateway, caller, &code, &headers)).await;
     }
     let (Some(Extension(caller)), Some(cookie)) = (caller, cookie::value(&headers, gateway.port)) else {
         return signed_out(gateway, language, None).await;
     };
-    let Party::Human(person) = caller.party()? else {
-        return Err(ApiError::forbidden("name_of_another", "only a person looks at pages"));
-    };
     let viewer = Viewer {
-        person,
+        person: person(&caller)?,
         offers: offers(&caller),
         csrf: csrf::token(cookie),
         last_event: gateway
@@ -105,6 +99,44 @@ pub(crate) async fn page(
             let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             html(status, dashboard::failed(&viewer, &failure)?)
         }
+    }
+}
+
+/// Returns the name of the person who looks at a page.
+fn person(caller: &Caller) -> Result<String, ApiError> {
+    match caller.party()? {
+        Party::Human(person) => Ok(person),
+        _ => Err(ApiError::forbidden("name_of_another", "only a person looks at pages")),
+    }
+}
+
+/// Returns what a browser gets that opens the address of a code. `caller` is who is signed in there now.
+async fn open_code(
+    gateway: &Gateway,
+    caller: Option<&Caller>,
+    code: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let language = dashboard::language(text(headers, header::ACCEPT_LANGUAGE));
+    let Some(visitor) = gateway.sign_in_codes.visitor(code) else {
+        return signed_out(gateway, language, Some(&SignInFailure::Code)).await;
+    };
+    let present = caller.map(person).transpose()?;
+    let page = match visitor.step(sign_in::is_foreign(headers), present.as_deref()) {
+        CodeStep::Lead => dashboard::leading_to_code(language, code)?,
+        CodeStep::Ask => dashboard::asking_for_code(language, code, &visitor.person, present.as_deref())?,
+        CodeStep::Redeem => return redeem_code(gateway, code, headers).await,
+    };
+    html(StatusCode::OK, page)
+}
+
+/// Signs a browser in with a code, whoever is signed in there now.
+async fn redeem_code(gateway: &Gateway, code: &str, headers: &HeaderMap) -> Result<Response<Body>, ApiError> {
+    let language = dashboard::language(text(headers, header::ACCEPT_LANGUAGE));
+    let browser = text(headers, header::USER_AGENT);
+    match sign_in::redeem(gateway, code, browser).await.map_err(ApiError::explained)? {
+        Some(value) => signed_in(gateway, headers, &value, language),
+        None => signed_out(gateway, language, Some(&SignInFailure::Code)).await,
     }
 }
 
@@ -236,16 +268,20 @@ pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Resul
     Ok(response)
 }
 
-/// Signs a browser in with the token of a person of the home. The middleware has refused forms of other sites by their
-/// Origin, so nobody can be signed in as somebody else without noticing.
-pub(crate) async fn sign_in_with_token(
+/// Signs a browser in with the token of a person of the home, or with the code that a page has asked about. The middleware
+/// has refused forms of other sites by their Origin, so nobody can be signed in as somebody else without noticing.
+pub(crate) async fn sign_in_by_form(
     State(state): State<DashboardState>,
     headers: HeaderMap,
     RawBody(body): RawBody,
 ) -> Result<Response<Body>, ApiError> {
     let language = dashboard::language(text(&headers, header::ACCEPT_LANGUAGE));
     sign_in::check_form(&headers)?;
-    let token = dashboard::query_value(std::str::from_utf8(&body).unwrap_or_default(), "token");
+    let form = std::str::from_utf8(&body).unwrap_or_default();
+    if let Some(code) = dashboard::query_value(form, "code") {
+        return Box::pin(redeem_code(&state.gateway, &code, &headers)).await;
+    }
+    let token = dashboard::query_value(form, "token");
     let token = token.ok_or_else(|| ApiError::invalid("invalid_body", "the form has no token"))?;
     let browser = text(&headers, header::USER_AGENT);
     let signed = sign_in::with_token(&state.gateway, &token, browser).await;

@@ -49,7 +49,8 @@ pub(crate) async fn create_code(
         Caller::Person(caller) => (caller.token.clone(), caller.account.clone()),
         _ => (None, None),
     };
-    let code = gateway.sign_in_codes.create(Visitor { person, token, account });
+    let made_by = caller.sign_in().map(str::to_owned);
+    let code = gateway.sign_in_codes.create(Visitor { person, token, account, made_by });
     Ok((StatusCode::CREATED, axum::Json(json!({"code": code, "expiresAt": unix_ms() + lifetime}))))
 }
 

@@ -26,14 +26,23 @@ const MAX_BROWSER: usize = 120;
 ///
 /// # Errors
 ///
-/// Returns the store's error if the sign-in can't be stored.
+/// Returns the store's error if the database can't be read or written.
 pub(crate) async fn redeem(
     gateway: &Gateway,
     code: &str,
     browser: &str,
 ) -> Result<Option<String>, StoreError> {
     let Some(visitor) = gateway.sign_in_codes.take(code) else { return Ok(None) };
-    sign_in(gateway, visitor, browser).await.map(Some)
+    let since = match &visitor.made_by {
+        // With a time of its own, each code would be good for thirty more days, and so would those that its browser makes.
+        Some(id) => match with_id(gateway, id).await? {
+            Some(maker) => maker.created_at,
+            // A browser that was signed out in the meantime lets no other one in.
+            None => return Ok(None),
+        },
+        None => unix_ms(),
+    };
+    sign_in(gateway, visitor, browser, since).await.map(Some)
 }
 
 /// Signs a browser in with a token of a person of the home. Returns the value of its cookie, or `None` if the token is
@@ -55,10 +64,17 @@ pub(crate) async fn with_token(
     if !store.people().find(&person).await?.is_some_and(|person| person.is_active()) {
         return Ok(None);
     }
-    sign_in(gateway, Visitor { person, token: Some(name), account: None }, browser).await.map(Some)
+    let visitor = Visitor { person, token: Some(name), account: None, made_by: None };
+    sign_in(gateway, visitor, browser, unix_ms()).await.map(Some)
 }
 
-async fn sign_in(gateway: &Gateway, visitor: Visitor, browser: &str) -> Result<String, StoreError> {
+/// Signs a browser in and returns the value of its cookie. `since` is the time from which the sign-in's age counts.
+async fn sign_in(
+    gateway: &Gateway,
+    visitor: Visitor,
+    browser: &str,
+    since: i64,
+) -> Result<String, StoreError> {
     let cookie = crate::id::hex(&rand::random::<[u8; 32]>());
     let now = unix_ms();
     let new = SignIn {
@@ -66,7 +82,7 @@ async fn sign_in(gateway: &Gateway, visitor: Visitor, browser: &str) -> Result<S
         person: visitor.person,
         // A browser may send anything.
         browser: crate::clean::summary(browser, MAX_BROWSER),
-        created_at: now,
+        created_at: since,
         used_at: now,
         token: visitor.token,
         account: visitor.account,
@@ -151,9 +167,7 @@ async fn has_account(
 ///
 /// Returns 403 if it comes from another page, or if the token is missing or wrong.
 pub(crate) fn check_request(method: &Method, headers: &HeaderMap, port: u16) -> Result<(), ApiError> {
-    // Only browsers send this header, and no page can change it. `none` stands for a person's own navigation.
-    let site = headers.get("sec-fetch-site").map(|value| value.as_bytes());
-    if !matches!(site, None | Some(b"same-origin" | b"none")) {
+    if is_foreign(headers) {
         return Err(ApiError::forbidden("foreign_origin", "requests from pages of other sites are refused"));
     }
     if matches!(*method, Method::GET | Method::HEAD) {
@@ -166,6 +180,13 @@ pub(crate) fn check_request(method: &Method, headers: &HeaderMap, port: u16) -> 
     }
     let message = "a browser's request that changes something needs the token of the page";
     Err(ApiError::forbidden("csrf", message).with_hint("reload the page"))
+}
+
+/// Returns `true` if a page of another site or of another server of this machine caused the request.
+pub(crate) fn is_foreign(headers: &HeaderMap) -> bool {
+    // Only browsers send this header, and no page can change it. `none` stands for a person's own navigation.
+    let site = headers.get("sec-fetch-site").map(|value| value.as_bytes());
+    !matches!(site, None | Some(b"same-origin" | b"none"))
 }
 
 /// Checks that a form comes from one of the gateway's own pages.

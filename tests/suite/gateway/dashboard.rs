@@ -15,16 +15,21 @@ pub struct Browser {
 
 impl Browser {
     pub async fn new(house: &House) -> Self {
-        let client = Client::new(house.port);
-        let answer = client.send(Call::get(&code_page(house, "ann").await), LIMIT).await.unwrap();
+        let call = Call::get(&code_page(house, "ann").await);
+        let answer = Client::new(house.port).send(call, LIMIT).await.unwrap();
         assert_eq!(answer.status(), 200);
+        Self::of(house, &answer)
+    }
+
+    /// The browser that got this answer.
+    fn of(house: &House, answer: &Answer) -> Self {
         let set = answer.header("set-cookie").unwrap().to_owned();
         for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="] {
             assert!(set.contains(part), "{set}");
         }
         let cookie = set.split(';').next().unwrap().to_owned();
         assert!(cookie.starts_with(&format!("flock_{}=", house.port)), "{set}");
-        Self { client, port: house.port, cookie }
+        Self { client: Client::new(house.port), port: house.port, cookie }
     }
 
     pub async fn send(&self, call: Call) -> Answer {
@@ -99,6 +104,136 @@ async fn a_browser_signs_in_once_with_a_code() {
     let secret = browser.cookie.split_once('=').unwrap().1;
     assert!(!page.contains(secret));
     assert!(!house.database.contains(secret));
+}
+
+/// The form of the page that asks about a code.
+fn code_form(path: &str) -> Call {
+    let code = path.strip_prefix("/dashboard?").unwrap();
+    Call::post("/dashboard/sign-in")
+        .bytes(code.as_bytes())
+        .header("content-type", "application/x-www-form-urlencoded")
+}
+
+#[tokio::test]
+async fn a_code_takes_the_place_of_another_person_only_by_the_form_of_its_page() {
+    let house = House::new().await;
+    let ann = Browser::new(&house).await;
+    let path = code_page(&house, "eve").await;
+    let answer = ann.send(Call::get(&path)).await;
+    assert_eq!(answer.header("set-cookie"), None, "ann stays signed in");
+    let (status, page) = text(answer).await;
+    assert_eq!(status, 200, "{page}");
+    for part in
+        ["signed in here as ann", "Sign in as eve", "action=\"/dashboard/sign-in\"", "name=\"referrer\""]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // Another site knows its own code, and so may the page of another server of this machine.
+    let own = format!("http://127.0.0.1:{}", house.port);
+    for (origin, site) in [
+        ("https://evil.example", "cross-site"),
+        ("http://127.0.0.1:1", "same-site"),
+        (own.as_str(), "same-site"),
+        ("null", "same-origin"),
+    ] {
+        let call = code_form(&path).header("origin", origin).header("sec-fetch-site", site);
+        let answer = ann.send(call).await;
+        assert_eq!((answer.status(), answer.header("set-cookie")), (403, None), "{origin} {site}");
+    }
+    // All that has left the code unused.
+    let button = || code_form(&path).header("origin", &own).header("sec-fetch-site", "same-origin");
+    let answer = ann.send(button()).await;
+    assert_eq!(answer.status(), 200);
+    let eve = Browser::of(&house, &answer);
+    assert!(eve.page("/dashboard").await.1.contains("Signed in as eve"));
+    let again = ann.send(button()).await;
+    assert_eq!((again.status(), again.header("set-cookie")), (401, None));
+    // The same person needs no question.
+    let answer = ann.send(Call::get(&code_page(&house, "ann").await)).await;
+    assert!(answer.status() == 200 && answer.header("set-cookie").is_some());
+}
+
+#[tokio::test]
+async fn a_link_of_another_site_to_a_code_signs_nobody_in_by_itself() {
+    let house = House::new().await;
+    let ann = Browser::new(&house).await;
+    let stranger = Client::new(house.port);
+    for site in ["cross-site", "same-site"] {
+        // With such a request a browser sends no cookie.
+        let path = code_page(&house, "eve").await;
+        let answer = stranger.send(Call::get(&path).header("sec-fetch-site", site), LIMIT).await.unwrap();
+        assert_eq!(answer.header("set-cookie"), None, "{site}");
+        let (status, page) = text(answer).await;
+        assert!(status == 200 && page.contains(&format!("content=\"0; url={path}\"")), "{page}");
+        // It sends the cookie when flock's own page leads it.
+        let led = || Call::get(&path).header("sec-fetch-site", "same-origin");
+        let answer = ann.send(led()).await;
+        assert_eq!(answer.header("set-cookie"), None, "{site}");
+        assert!(text(answer).await.1.contains("Sign in as eve"), "{site}");
+        // `flock dashboard` opens a file that leads a browser there, in which nobody may be signed in.
+        let answer = stranger.send(led(), LIMIT).await.unwrap();
+        assert!(answer.status() == 200 && answer.header("set-cookie").is_some(), "{site}");
+    }
+}
+
+#[tokio::test]
+async fn a_code_that_a_person_made_for_themselves_signs_nobody_in_without_a_question() {
+    let house = House::new().await;
+    let add =
+        Call::post("/api/people").json(&json!({"name": "eve", "role": "viewer", "by": "boss"})).unwrap();
+    assert_eq!(house.owner().send(add, LIMIT).await.unwrap().status(), 201);
+    let make = Call::post("/api/people/eve/tokens").json(&json!({"by": "boss"})).unwrap();
+    let (_, token) = json_of(house.owner().send(make, LIMIT).await.unwrap()).await;
+    let eve = Client::new(house.port).with_token(token["token"].as_str().unwrap());
+    let make = Call::post("/api/dashboard/codes").json(&json!({})).unwrap();
+    let (status, made) = json_of(eve.send(make, LIMIT).await.unwrap()).await;
+    assert_eq!(status, 201, "{made}");
+    let path = format!("/dashboard?code={}", made["code"].as_str().unwrap());
+    let stranger = Client::new(house.port);
+    for site in ["none", "same-origin"] {
+        let call = Call::get(&path).header("sec-fetch-site", site);
+        let answer = stranger.send(call, LIMIT).await.unwrap();
+        assert_eq!(answer.header("set-cookie"), None, "{site}");
+        let (status, page) = text(answer).await;
+        assert!(status == 200 && page.contains("Sign in as eve"), "{site}: {page}");
+    }
+    let answer = stranger.send(code_form(&path), LIMIT).await.unwrap();
+    let browser = Browser::of(&house, &answer);
+    assert!(browser.page("/dashboard").await.1.contains("Signed in as eve"));
+    // It is a browser of that token.
+    assert_eq!(house.owner().send(Call::delete("/api/tokens/eve.1"), LIMIT).await.unwrap().status(), 200);
+    assert_eq!(browser.page("/dashboard").await.0, 401);
+}
+
+#[tokio::test]
+async fn a_sign_in_by_a_code_ends_no_later_than_the_one_that_made_the_code() {
+    let house = House::new().await;
+    let day = 24 * 3600 * 1000;
+    let mut browser = Browser::new(&house).await;
+    let began = flock::clock::unix_ms() - 29 * day;
+    house.database.execute(&format!("UPDATE sign_in SET created_at = {began}"));
+    let make = || Call::post("/api/dashboard/codes").json(&json!({})).unwrap();
+    // Each browser makes the code for the next one.
+    for _ in 0..2 {
+        let (status, made) = browser.change(make()).await;
+        assert_eq!(status, 201, "{made}");
+        let path = format!("/dashboard?code={}", made["code"].as_str().unwrap());
+        let answer = browser.send(Call::get(&path)).await;
+        browser = Browser::of(&house, &answer);
+    }
+    let (_, listed) = browser.json("/api/dashboard/sessions").await;
+    let sessions = listed["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 3, "{listed}");
+    for session in sessions {
+        assert_eq!(session["createdAt"], began, "{listed}");
+        assert_eq!(session["expiresAt"], began + 30 * day, "{listed}");
+    }
+    // Nor does a code let anybody in after the browser that made it was signed out.
+    let (_, made) = browser.change(make()).await;
+    assert_eq!(browser.change(Call::delete("/api/dashboard/sessions/current")).await.0, 200);
+    let path = format!("/dashboard?code={}", made["code"].as_str().unwrap());
+    let answer = browser.send(code_form(&path)).await;
+    assert_eq!((answer.status(), answer.header("set-cookie")), (401, None));
 }
 
 #[tokio::test]

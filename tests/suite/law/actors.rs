@@ -18,7 +18,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("plugin::report", "the agent of the turn acts"),
     ("mcp::post", "the agent of the turn acts"),
     ("mcp::end", "the agent of the turn acts"),
-    ("dashboard::sign_in_with_token", "nobody is signed in yet, and the audit names whose token it is"),
+    ("dashboard::sign_in_by_form", "the audit names whose token or code it is, whoever was signed in before"),
 ];
 
 /// The functions behind POST, PUT and DELETE of all routes, as in `freeze::thaw`.

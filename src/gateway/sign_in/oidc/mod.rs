@@ -198,6 +198,7 @@ pub(crate) async fn finish(
     // Nobody is made a person by signing in.
     let found = people.of_account(issuer.clone(), subject.clone(), account.email, unix_ms()).await?;
     let Some(person) = found else { return Err(OidcError::NoPerson(subject)) };
-    let visitor = Visitor { person: person.name, token: None, account: Some((issuer, subject)) };
-    Ok(super::sign_in(gateway, visitor, browser).await?)
+    let account = Some((issuer, subject));
+    let visitor = Visitor { person: person.name, token: None, account, made_by: None };
+    Ok(super::sign_in(gateway, visitor, browser, unix_ms()).await?)
 }

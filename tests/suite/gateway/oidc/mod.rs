@@ -400,7 +400,8 @@ async fn an_account_belongs_to_one_person_and_a_browser_ends_with_it() {
     let call = call.header("cookie", &cookie).header("x-flock-csrf", csrf);
     let (status, made) = send(&Client::new(house.port), call).await;
     assert_eq!(status, 201, "{made}");
-    let other = get(&house, &format!("/dashboard?code={}", made["code"].as_str().unwrap()), None).await;
+    let path = format!("/dashboard?code={}", made["code"].as_str().unwrap());
+    let other = get(&house, &path, Some(&cookie)).await;
     let other = session_cookie(&house, &other).unwrap();
     assert_eq!(looks(&other).await, 200);
     bind(&house, "bob", Value::Null).await;
