@@ -14,7 +14,7 @@ use super::{BackupWatcher, draft};
 use crate::fault_point::{self, FaultPoint};
 use crate::home::lock::Lock;
 use crate::home::scratch::ScratchDir;
-use crate::home::{self, Home, HomeError, instance};
+use crate::home::{self, Home, HomeError, free_space, instance};
 use crate::store::snapshot::{self, DatabaseFacts};
 
 /// The number of times that an archive is begun again because something was removed meanwhile.
@@ -179,13 +179,9 @@ pub(super) fn database_record(facts: &DatabaseFacts) -> DatabaseRecord {
 /// An archive is nearly always smaller than what it is made of. How much smaller is known only afterwards, and a disk that
 /// is full would stop the gateway.
 pub(super) fn require_space(folder: &Path, needed: u64) -> Result<(), BackupError> {
-    /// Bytes that stay free for everything else.
-    const RESERVE: u64 = 64 << 20;
     let folder = home::existing(folder);
-    let found =
-        nix::sys::statvfs::statvfs(folder).map_err(|errno| BackupError::read(folder)(errno.into()))?;
-    let free = found.blocks_available().saturating_mul(found.fragment_size());
-    let needed = needed.saturating_add(RESERVE);
+    let free = free_space::measure(folder).map_err(BackupError::read(folder))?;
+    let needed = needed.saturating_add(free_space::RESERVE);
     if free < needed { Err(BackupError::Full { folder: folder.to_owned(), free, needed }) } else { Ok(()) }
 }
 

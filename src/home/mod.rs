@@ -9,6 +9,7 @@ pub mod elsewhere;
 mod error;
 pub(crate) mod fingerprint;
 pub(crate) mod folder_rights;
+pub(crate) mod free_space;
 pub mod instance;
 pub mod layout;
 pub mod lock;

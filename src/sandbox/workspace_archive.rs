@@ -8,12 +8,13 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::home::beneath::{BeneathError, FileKind, Owner, Root};
+use crate::home::beneath::{FileKind, Owner, Root};
+use crate::sandbox::disk_room::{BLOCK, DiskRoom};
 use crate::sandbox::spec::SandboxUser;
 
 /// Limit on the number of entries.
@@ -41,7 +42,8 @@ impl Tally {
             FileKind::Link | FileKind::Other => (&mut self.links, b'l'),
         };
         *count += 1;
-        self.bytes += size;
+        // An agent chooses the sizes, which files with holes make as large as it likes.
+        self.bytes = self.bytes.saturating_add(size);
         let mut hash = Sha256::new();
         hash.update([letter]);
         // The permissions of a link mean nothing.
@@ -57,10 +59,14 @@ impl Tally {
     }
 
     fn check(&self) -> io::Result<()> {
-        if self.folders + self.files + self.links > MAX_ENTRIES {
-            return Err(io::Error::other(format!("it has more than {MAX_ENTRIES} files")));
-        }
-        Ok(())
+        check_entries(self.folders + self.files + self.links)
+    }
+}
+
+fn check_entries(count: u64) -> io::Result<()> {
+    match count > MAX_ENTRIES {
+        true => Err(io::Error::other(format!("it has more than {MAX_ENTRIES} files"))),
+        false => Ok(()),
     }
 }
 
@@ -74,8 +80,8 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Packs a workspace below the folder `top` of the archive, for a user of the other machine. The names in `without` are left
-/// out, if they are files at the top. Returns what was packed.
+/// Packs a workspace below the folder `top` of the archive, for a user of the other machine. What has a name in `without` at
+/// the top is left out. Returns what was packed.
 ///
 /// # Errors
 ///
@@ -186,95 +192,191 @@ impl<W: Write> Packing<'_, W> {
     }
 }
 
-/// Reads an archive of a workspace as an engine sends it, below one folder. With `into` the files are written to that
-/// folder, which must be empty. Returns what was in it.
+/// The folder on this machine into which a workspace is unpacked.
+pub(crate) struct Destination<'a> {
+    /// The folder itself, which must be empty.
+    pub root: &'a Root,
+    pub owner: Option<Owner>,
+    pub room: DiskRoom,
+}
+
+impl Destination<'_> {
+    /// Writes a file of this length, with a hole wherever it is zero: its agent can make it longer than the disk.
+    fn write_file(&mut self, path: &Path, mode: u32, length: u64, content: &mut impl Read) -> io::Result<()> {
+        self.room.announce(length)?;
+        let file: File = self.root.create_file(path, self.owner).map_err(io::Error::other)?;
+        let size = self.write_content(&file, content)?;
+        // A hole at the end is made by nothing else.
+        file.set_len(size)?;
+        self.root.set_mode(path, mode).map_err(io::Error::other)
+    }
+
+    /// Writes the blocks that are not zero. Returns the size with the holes.
+    fn write_content(&mut self, file: &File, content: &mut impl Read) -> io::Result<u64> {
+        let mut block = Vec::new();
+        let mut at = 0;
+        loop {
+            block.clear();
+            content.by_ref().take(BLOCK).read_to_end(&mut block)?;
+            if block.is_empty() {
+                return Ok(at);
+            }
+            if block.iter().any(|byte| *byte != 0) {
+                self.room.take(BLOCK)?;
+                file.write_all_at(&block, at)?;
+            }
+            at += block.len() as u64;
+        }
+    }
+}
+
+/// Reads an archive of a workspace as an engine sends it, below one folder. With `into` the files are written there. What has a
+/// name in `without` at the top is left out, under its other names too. Returns what was in it.
 ///
 /// # Errors
 ///
-/// Returns an error if the archive is damaged or has something that no workspace has, or if a file can't be written.
-pub(crate) fn unpack(
-    from: impl Read,
-    without: &[&str],
-    into: Option<&Root>,
-    owner: Option<Owner>,
-) -> io::Result<Tally> {
+/// Returns an error if the archive is damaged or has something that no workspace has, if a file can't be written, or if there
+/// is no room for it.
+pub(crate) fn unpack(from: impl Read, without: &[&str], into: Option<Destination<'_>>) -> io::Result<Tally> {
     let mut archive = tar::Archive::new(from);
-    let mut tally = Tally::default();
-    // The modes of folders come last: one without the right to write would keep its files out.
-    let mut folders: Vec<(PathBuf, u32)> = Vec::new();
-    let mut files: HashMap<PathBuf, (u32, u64, Vec<u8>)> = HashMap::new();
+    let mut unpacking = Unpacking {
+        without,
+        into,
+        tally: Tally::default(),
+        entries: 0,
+        folders: Vec::new(),
+        names: HashMap::new(),
+    };
     for entry in archive.entries()? {
-        let mut entry = entry?;
-        let Some(path) = below_top(&entry.path_bytes())? else { continue };
-        if path.components().count() == 1 && without.iter().any(|name| path == Path::new(name)) {
-            continue;
-        }
-        let kind = entry.header().entry_type();
-        let mode = entry.header().mode()? & 0o777;
-        match kind {
-            tar::EntryType::Directory => {
-                if let Some(root) = into {
-                    root.create_dir_all(&path, owner).map_err(io::Error::other)?;
-                }
-                tally.add(FileKind::Folder, &path, mode, 0, &[]);
-                folders.push((path, mode));
-            }
-            tar::EntryType::Symlink => {
-                let target = entry.link_name_bytes().unwrap_or_default().into_owned();
-                let target = PathBuf::from(OsString::from_vec(target));
-                if let Some(root) = into {
-                    root.link(&path, &target).map_err(io::Error::other)?;
-                    root.change_owner(&path, owner).map_err(io::Error::other)?;
-                }
-                tally.add(FileKind::Link, &path, 0, 0, target.as_os_str().as_encoded_bytes());
-            }
-            tar::EntryType::Link => {
-                // A second name of a file that came before.
-                let target = below_top(&entry.link_name_bytes().unwrap_or_default())?;
-                let known = target.as_ref().and_then(|target| Some((target, files.get(target)?.clone())));
-                let Some((target, (mode, size, digest))) = known else {
-                    return Err(io::Error::other(format!("{path:?} is another name of what is not there")));
-                };
-                if let Some(root) = into {
-                    root.hard_link(target, &path).map_err(io::Error::other)?;
-                }
-                tally.add(FileKind::File, &path, mode, size, &digest);
-                files.insert(path, (mode, size, digest));
-            }
-            tar::EntryType::Regular | tar::EntryType::Continuous | tar::EntryType::GNUSparse => {
-                let mut content = Hashing { from: &mut entry, hash: Sha256::new(), read: 0 };
-                match into {
-                    Some(root) => write_file(root, &path, mode, owner, &mut content)?,
-                    None => drop(io::copy(&mut content, &mut io::sink())?),
-                }
-                let (size, digest) = (content.read, content.hash.finalize().to_vec());
-                tally.add(FileKind::File, &path, mode, size, &digest);
-                files.insert(path, (mode, size, digest));
-            }
-            // Sockets, FIFOs and devices: none of them is of use elsewhere.
-            _ => {}
-        }
-        tally.check()?;
+        unpacking.entry(&mut entry?)?;
     }
-    if let Some(root) = into {
-        for (path, mode) in folders.iter().rev() {
-            root.set_mode(path, *mode).map_err(io::Error::other)?;
-        }
-    }
-    Ok(tally)
+    unpacking.finish()
 }
 
-fn write_file(
-    root: &Root,
-    path: &Path,
-    mode: u32,
-    owner: Option<Owner>,
-    content: &mut impl Read,
-) -> io::Result<()> {
-    let failed = |error: BeneathError| io::Error::other(error);
-    let mut file: File = root.create_file(path, owner).map_err(failed)?;
-    io::copy(content, &mut file)?;
-    root.set_mode(path, mode).map_err(failed)
+struct Unpacking<'a> {
+    without: &'a [&'a str],
+    into: Option<Destination<'a>>,
+    tally: Tally,
+    /// Number of entries, with those that are left out.
+    entries: u64,
+    /// The modes of folders come last: one without the right to write would keep its files out.
+    folders: Vec<(PathBuf, u32)>,
+    /// Everything that a later entry may be another name of.
+    names: HashMap<PathBuf, Unpacked>,
+}
+
+/// Something that may have several names. An engine sends all but the first as links to it, whatever its kind is.
+#[derive(Clone)]
+enum Unpacked {
+    File { mode: u32, size: u64, digest: Vec<u8> },
+    Link { target: PathBuf },
+    LeftOut,
+}
+
+impl Unpacking<'_> {
+    fn entry<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> io::Result<()> {
+        let Some(path) = below_top(&entry.path_bytes())? else { return Ok(()) };
+        self.entries += 1;
+        check_entries(self.entries)?;
+        // Also what is below it, if an agent has made a folder of this name.
+        if self.without.iter().any(|name| path.starts_with(name)) {
+            self.leave_out(path);
+            return Ok(());
+        }
+        let mode = entry.header().mode()? & 0o777;
+        match entry.header().entry_type() {
+            tar::EntryType::Directory => self.folder(path, mode),
+            tar::EntryType::Symlink => {
+                let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+                self.link(path, PathBuf::from(OsString::from_vec(target)))
+            }
+            tar::EntryType::Link => {
+                let first = below_top(&entry.link_name_bytes().unwrap_or_default())?;
+                self.other_name(path, first.as_deref())
+            }
+            tar::EntryType::Regular | tar::EntryType::Continuous | tar::EntryType::GNUSparse => {
+                self.file(path, mode, entry)
+            }
+            // Sockets, FIFOs and devices: none of them is of use elsewhere.
+            _ => {
+                self.leave_out(path);
+                Ok(())
+            }
+        }
+    }
+
+    fn leave_out(&mut self, path: PathBuf) {
+        self.names.insert(path, Unpacked::LeftOut);
+    }
+
+    fn folder(&mut self, path: PathBuf, mode: u32) -> io::Result<()> {
+        if let Some(into) = &mut self.into {
+            into.room.take(BLOCK)?;
+            into.root.create_dir_all(&path, into.owner).map_err(io::Error::other)?;
+        }
+        self.tally.add(FileKind::Folder, &path, mode, 0, &[]);
+        self.folders.push((path, mode));
+        Ok(())
+    }
+
+    fn link(&mut self, path: PathBuf, target: PathBuf) -> io::Result<()> {
+        if let Some(into) = &mut self.into {
+            into.room.take(BLOCK)?;
+            into.root.link(&path, &target).map_err(io::Error::other)?;
+            into.root.change_owner(&path, into.owner).map_err(io::Error::other)?;
+        }
+        self.tally.add(FileKind::Link, &path, 0, 0, target.as_os_str().as_encoded_bytes());
+        self.names.insert(path, Unpacked::Link { target });
+        Ok(())
+    }
+
+    fn file<R: Read>(&mut self, path: PathBuf, mode: u32, entry: &mut tar::Entry<'_, R>) -> io::Result<()> {
+        let length = entry.size();
+        let mut content = Hashing { from: entry, hash: Sha256::new(), read: 0 };
+        match &mut self.into {
+            Some(into) => into.write_file(&path, mode, length, &mut content)?,
+            None => drop(io::copy(&mut content, &mut io::sink())?),
+        }
+        let (size, digest) = (content.read, content.hash.finalize().to_vec());
+        self.tally.add(FileKind::File, &path, mode, size, &digest);
+        self.names.insert(path, Unpacked::File { mode, size, digest });
+        Ok(())
+    }
+
+    /// Gives what came before a second name.
+    fn other_name(&mut self, path: PathBuf, first: Option<&Path>) -> io::Result<()> {
+        let known = first.and_then(|first| Some((first, self.names.get(first)?.clone())));
+        let Some((first, known)) = known else {
+            return Err(io::Error::other(format!("{path:?} is another name of what is not there")));
+        };
+        match known {
+            Unpacked::File { mode, size, digest } => {
+                if let Some(into) = &mut self.into {
+                    // The comparison reads a file once for each of its names.
+                    into.room.announce(size)?;
+                    into.root.hard_link(first, &path).map_err(io::Error::other)?;
+                }
+                self.tally.add(FileKind::File, &path, mode, size, &digest);
+                self.names.insert(path, Unpacked::File { mode, size, digest });
+                Ok(())
+            }
+            // Two links with one target are as good as one link with two names.
+            Unpacked::Link { target } => self.link(path, target),
+            Unpacked::LeftOut => {
+                self.leave_out(path);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> io::Result<Tally> {
+        if let Some(into) = &self.into {
+            for (path, mode) in self.folders.iter().rev() {
+                into.root.set_mode(path, *mode).map_err(io::Error::other)?;
+            }
+        }
+        Ok(self.tally)
+    }
 }
 
 /// Returns the tally of a workspace on this machine.
@@ -339,6 +441,36 @@ mod tests {
         folder
     }
 
+    /// Returns the destination with this root and room for 16 MiB.
+    fn into<'a>(root: &'a Root, folder: &tempfile::TempDir) -> Destination<'a> {
+        Destination { root, owner: None, room: DiskRoom::limited(folder.path(), 16 << 20) }
+    }
+
+    /// Unpacks an archive into a new folder with room for this many bytes.
+    fn unpacked(archive: &[u8], limit: u64) -> (tempfile::TempDir, io::Result<Tally>) {
+        let to = tempfile::tempdir().unwrap();
+        let root = Root::open(to.path()).unwrap();
+        let room = DiskRoom::limited(to.path(), limit);
+        let found = unpack(archive, &[], Some(Destination { root: &root, owner: None, room }));
+        (to, found)
+    }
+
+    /// Returns an archive of the folder and what is in it.
+    fn packed(folder: &Path) -> (Vec<u8>, Tally) {
+        let mut archive = Vec::new();
+        let tally = pack(&Root::open(folder).unwrap(), "workspace", USER, &[], &mut archive).unwrap();
+        (archive, tally)
+    }
+
+    /// Returns the header of an entry without content.
+    fn header(kind: tar::EntryType) -> tar::Header {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(0o644);
+        header.set_size(0);
+        header
+    }
+
     #[test]
     fn a_workspace_comes_back_as_it_went() {
         let from = folder();
@@ -346,10 +478,10 @@ mod tests {
         let mut archive = Vec::new();
         let packed = pack(&root, "workspace", USER, &["AGENTS.md"], &mut archive).unwrap();
         assert_eq!(packed.to_string(), "3 files, 2 folders, 1 links, 100020 bytes");
-        assert_eq!(unpack(archive.as_slice(), &[], None, None).unwrap(), packed);
+        assert_eq!(unpack(archive.as_slice(), &[], None).unwrap(), packed);
         let to = tempfile::tempdir().unwrap();
         let there = Root::open(to.path()).unwrap();
-        assert_eq!(unpack(archive.as_slice(), &[], Some(&there), None).unwrap(), packed);
+        assert_eq!(unpack(archive.as_slice(), &[], Some(into(&there, &to))).unwrap(), packed);
         assert_eq!(tally(&there, &[]).unwrap(), packed);
         assert_eq!(std::fs::read_link(to.path().join("a/link")).unwrap(), Path::new("/etc/passwd"));
         // Another content, another mode and another name are each seen.
@@ -364,7 +496,7 @@ mod tests {
         let mut archive = Vec::new();
         let packed = pack(&root, "workspace", USER, &[], &mut archive).unwrap();
         for length in (0..archive.len() - 1024).step_by(512) {
-            let found = unpack(&archive[..length], &[], None, None);
+            let found = unpack(&archive[..length], &[], None);
             assert!(found.is_err() || found.unwrap() != packed, "{length}");
         }
     }
@@ -385,10 +517,94 @@ mod tests {
         header.set_mode(0o644);
         archive.append_data(&mut header, "workspace/out/file", &b"x"[..]).unwrap();
         let archive = archive.into_inner().unwrap();
-        assert!(unpack(archive.as_slice(), &[], Some(&root), None).is_err());
+        assert!(unpack(archive.as_slice(), &[], Some(into(&root, &to))).is_err());
         assert!(!to.path().join("file").exists());
         for path in ["/etc/x", "workspace/../../x"] {
             assert!(below_top(path.as_bytes()).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn the_holes_of_a_file_stay_holes() {
+        let from = tempfile::tempdir().unwrap();
+        let file = File::create(from.path().join("image")).unwrap();
+        file.write_all_at(b"middle", (5 << 20) - 3).unwrap();
+        file.set_len((8 << 20) + 7).unwrap();
+        std::fs::write(from.path().join("empty"), "").unwrap();
+        std::fs::write(from.path().join("zeros"), vec![0_u8; 5000]).unwrap();
+        let (archive, tally_before) = packed(from.path());
+        // The file is longer than the room for it.
+        let (to, found) = unpacked(&archive, 4 << 20);
+        assert_eq!(found.unwrap(), tally_before);
+        assert_eq!(tally(&Root::open(to.path()).unwrap(), &[]).unwrap(), tally_before);
+        let on_disk = std::fs::metadata(to.path().join("image")).unwrap().blocks() * 512;
+        assert!(on_disk < 1 << 20, "{on_disk}");
+        let content = std::fs::read(to.path().join("image")).unwrap();
+        assert_eq!(content, std::fs::read(from.path().join("image")).unwrap());
+    }
+
+    #[test]
+    fn a_workspace_that_would_fill_the_disk_is_refused_before_it_does() {
+        let full = |found: io::Result<Tally>| found.unwrap_err().kind() == io::ErrorKind::StorageFull;
+        let from = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(from.path().join(name), vec![1_u8; 1 << 20]).unwrap();
+        }
+        let (archive, all) = packed(from.path());
+        assert_eq!(unpacked(&archive, 3 << 20).1.unwrap(), all);
+        let (to, found) = unpacked(&archive, 2 << 20);
+        assert!(full(found));
+        let size = |name: &str| std::fs::metadata(to.path().join(name)).map_or(0, |found| found.len());
+        assert!(size("a") + size("b") + size("c") <= 2 << 20);
+        // Zeros take no room, but somebody has to read them.
+        let from = tempfile::tempdir().unwrap();
+        File::create(from.path().join("zeros")).unwrap().set_len(3 << 20).unwrap();
+        let (archive, all) = packed(from.path());
+        assert_eq!(unpacked(&archive, 1 << 20).1.unwrap(), all);
+        let (to, found) = unpacked(&archive, 1 << 19);
+        assert!(full(found) && !to.path().join("zeros").exists());
+    }
+
+    #[test]
+    fn what_has_several_names_comes_back_whatever_it_is() {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut link = |kind, name: &str, to: &str| {
+            archive.append_link(&mut header(kind), Path::new("workspace").join(name), to).unwrap();
+        };
+        link(tar::EntryType::Symlink, "link", "target");
+        link(tar::EntryType::Link, "second", "workspace/link");
+        link(tar::EntryType::Link, "third", "workspace/second");
+        for (kind, name) in [
+            (tar::EntryType::Fifo, "pipe"),
+            (tar::EntryType::Regular, "AGENTS.md"),
+            (tar::EntryType::Directory, "SOUL.md"),
+            (tar::EntryType::Regular, "SOUL.md/inside"),
+        ] {
+            archive.append_data(&mut header(kind), Path::new("workspace").join(name), io::empty()).unwrap();
+        }
+        let mut link = |name: &str, to: &str| {
+            let path = Path::new("workspace").join(name);
+            archive.append_link(&mut header(tar::EntryType::Link), path, to).unwrap();
+        };
+        link("second-pipe", "workspace/pipe");
+        link("copy", "workspace/AGENTS.md");
+        link("copy-of-copy", "workspace/copy");
+        link("below", "workspace/SOUL.md/inside");
+        let archive = archive.into_inner().unwrap();
+        let without = ["AGENTS.md", "SOUL.md"];
+        let to = tempfile::tempdir().unwrap();
+        let root = Root::open(to.path()).unwrap();
+        let found = unpack(archive.as_slice(), &without, Some(into(&root, &to))).unwrap();
+        assert_eq!(found.to_string(), "0 files, 0 folders, 3 links, 0 bytes");
+        assert_eq!(unpack(archive.as_slice(), &without, None).unwrap(), found);
+        assert_eq!(tally(&root, &without).unwrap(), found);
+        for name in ["link", "second", "third"] {
+            assert_eq!(std::fs::read_link(to.path().join(name)).unwrap(), Path::new("target"));
+        }
+        assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 3, "nothing else is there");
+        // A name of what never came is still no name.
+        let mut archive = tar::Builder::new(Vec::new());
+        archive.append_link(&mut header(tar::EntryType::Link), "workspace/a", "workspace/b").unwrap();
+        assert!(unpack(archive.into_inner().unwrap().as_slice(), &[], None).is_err());
     }
 }

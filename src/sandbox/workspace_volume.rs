@@ -24,9 +24,10 @@ use crate::home::elsewhere::{self, Mark};
 use crate::home::{Home, instance, remove_tree};
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::containers::RemoveOnDrop;
+use crate::sandbox::disk_room::{DiskRoom, NoRoom};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::spec::{self, IDENTITY_FILES, MountSpec, SandboxUser, WORKSPACE_TARGET};
-use crate::sandbox::workspace_archive::{self as archive, Tally};
+use crate::sandbox::workspace_archive::{self as archive, Destination, Tally};
 use crate::sandbox::{SandboxError, containers, engine_claim, names, volumes};
 
 /// The folder of an archive that holds the workspace.
@@ -35,6 +36,8 @@ const TOP: &str = "workspace";
 const PIECES: usize = 16;
 /// Limit on one identity file, in bytes.
 const MAX_IDENTITY: u64 = 1 << 20;
+/// The problem with a workspace whose volume lacks what was written meanwhile.
+const CHANGED: &str = "changed while it was brought to the engine";
 
 /// The workspace of one agent in an engine on another machine.
 pub(crate) struct WorkspaceVolume<'a> {
@@ -71,20 +74,24 @@ impl WorkspaceVolume<'_> {
     /// Makes the volume of a workspace that is on this machine.
     async fn fill(&self, workspace: &Path) -> Result<(), SandboxError> {
         self.create().await?;
-        match self.bring(workspace).await {
-            Ok(moved) => moved.leave(workspace).await,
-            Err(error) => {
-                // Nothing has its name yet but this call.
-                if let Err(error) = volumes::remove(self.engine, &self.mark.volume).await {
-                    tracing::warn!(
-                        volume = self.mark.volume,
-                        error = chain(&error),
-                        "a volume that is not used could not be removed"
-                    );
-                }
-                Err(error)
-            }
+        let failed = match self.bring(workspace).await {
+            Ok(moved) => match moved.leave(workspace).await {
+                Ok(()) => return Ok(()),
+                // The folder is not in its place, so the mark may be there, and names the volume.
+                Err(error) if open(workspace).is_err() => return Err(error),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        // Nothing has its name but this call.
+        if let Err(error) = volumes::remove(self.engine, &self.mark.volume).await {
+            tracing::warn!(
+                volume = self.mark.volume,
+                error = chain(&error),
+                "a volume that is not used could not be removed"
+            );
         }
+        Err(failed)
     }
 
     /// Fills the new volume, and makes sure that it has what the folder has at the end.
@@ -107,8 +114,8 @@ impl WorkspaceVolume<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the volume can't be read, if a container still has it, or if the files can't be written. Then nothing
-    /// has changed.
+    /// Returns an error if the volume can't be read, if a container still has it, or if the files can't be written, as when the
+    /// disk has no room for them. Then nothing has changed.
     pub async fn bring_back(&self, workspace: &Path, owner: Option<Owner>) -> Result<(), SandboxError> {
         self.check_is_there().await?;
         self.check_is_free().await?;
@@ -210,7 +217,7 @@ impl WorkspaceVolume<'_> {
         };
         let id = containers::create(engine, &name, body).await?;
         let guard = RemoveOnDrop { engine: Arc::clone(engine), name: Some(id.clone()) };
-        Ok(Carrier { engine: Arc::clone(engine), id, guard })
+        Ok(Carrier { engine: Arc::clone(engine), agent: self.agent.clone(), id, guard })
     }
 }
 
@@ -234,12 +241,16 @@ impl MovedFiles<'_> {
         if sent != found {
             return Err(self.problem(format!("was not brought to the engine whole: {found} of {sent}")));
         }
-        let folder = workspace.to_owned();
-        let now = blocking(workspace, move || archive::tally(&open(&folder)?, &IDENTITY_FILES)).await?;
-        // A person may work in it.
-        match now == *sent {
+        self.check_unchanged(workspace).await
+    }
+
+    /// Makes sure that a folder has the files that were sent. A person may work in it.
+    async fn check_unchanged(&self, folder: &Path) -> Result<(), SandboxError> {
+        let path = folder.to_owned();
+        let now = blocking(folder, move || archive::tally(&open(&path)?, &IDENTITY_FILES)).await?;
+        match now == self.tally {
             true => Ok(()),
-            false => Err(self.problem("changed while it was brought to the engine".to_owned())),
+            false => Err(self.problem(CHANGED.to_owned())),
         }
     }
 
@@ -247,11 +258,18 @@ impl MovedFiles<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the mark can't be written. It may be there all the same.
+    /// Returns an error if the mark can't be written. It may be there all the same. Returns another one if the folder was changed
+    /// before the mark was there. Then the folder is in its place again, or the error names it.
     pub async fn leave(self, workspace: &Path) -> Result<(), SandboxError> {
         let (place, mark) = (workspace.to_owned(), self.mark.clone());
         let marked = move || elsewhere::mark(&place, &mark).map_err(io::Error::other);
         let old = blocking(workspace, marked).await?;
+        if let Some(old) = &old {
+            // Until the mark was there it could be written to, and from now on nobody finds it by its path.
+            if let Err(error) = self.check_unchanged(old).await {
+                return Err(self.restored(workspace, old, error).await);
+            }
+        }
         tracing::info!(agent = %self.agent, engine = %self.mark.engine, "a workspace was brought to its engine");
         if let Some(old) = old {
             let path = old.clone();
@@ -260,6 +278,24 @@ impl MovedFiles<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Puts a folder back in the place of the mark, because of an error. Returns that error, or another one that names the folder
+    /// if it stays where it is.
+    async fn restored(&self, workspace: &Path, old: &Path, error: SandboxError) -> SandboxError {
+        let (place, folder) = (workspace.to_owned(), old.to_owned());
+        let back = move || match elsewhere::unmark(&place, &folder) {
+            // It is back, and only the mark beside it is left.
+            Err(_) if open(&place).is_ok() => Ok(()),
+            done => done.map_err(io::Error::other),
+        };
+        match blocking(workspace, back).await {
+            Ok(()) => error,
+            Err(stuck) => {
+                tracing::error!(path = %old.display(), error = chain(&stuck), "the folder of a workspace could not be put back");
+                self.problem(format!("{CHANGED}, and its files stay in {}", old.display()))
+            }
+        }
     }
 
     /// Puts the folder with the files of the volume in the place of the mark.
@@ -412,6 +448,7 @@ pub(crate) fn abandon(workspace: &Path) -> io::Result<()> {
 /// The container through which files go. It is removed at its end, and also if it is dropped before.
 struct Carrier {
     engine: Arc<Engine>,
+    agent: AgentId,
     id: String,
     guard: RemoveOnDrop,
 }
@@ -508,7 +545,7 @@ impl Carrier {
         }
         drop(sender);
         let read = reading.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        read.map_err(|source| SandboxError::Host { path, source })
+        read.map_err(|source| unpack_error(&self.agent, path, source))
     }
 
     async fn end(mut self) -> Result<(), SandboxError> {
@@ -569,10 +606,14 @@ impl Arriving {
     ///
     /// # Errors
     ///
-    /// Returns an error if the archive is not whole, or if the folder can't be written.
+    /// Returns an error if the archive is not whole, or if the folder can't be written. [`unpack_error`] makes a readable one of
+    /// it.
     pub(crate) fn unpack(mut self, into: Option<&Path>, owner: Option<Owner>) -> io::Result<Tally> {
         let root = into.map(open).transpose()?;
-        let tally = archive::unpack(&mut self, &IDENTITY_FILES, root.as_ref(), owner)?;
+        // The error names the folder above, because the new one is removed with what did not fit.
+        let room = into.map(|folder| DiskRoom::of(folder.parent().unwrap_or(folder))).transpose()?;
+        let into = root.as_ref().zip(room).map(|(root, room)| Destination { root, owner, room });
+        let tally = archive::unpack(&mut self, &IDENTITY_FILES, into)?;
         // What follows the end of the archive has to be taken, or the sender would see a broken connection.
         io::copy(&mut self, &mut io::sink())?;
         Ok(tally)
@@ -590,6 +631,14 @@ impl Read for Arriving {
         let count = self.piece.len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.piece.split_to(count));
         Ok(count)
+    }
+}
+
+/// Returns the error of an archive that could not be unpacked at a path.
+pub(crate) fn unpack_error(agent: &AgentId, path: PathBuf, source: io::Error) -> SandboxError {
+    match source.downcast::<NoRoom>() {
+        Ok(need) => SandboxError::NoRoom { agent: agent.clone(), need },
+        Err(source) => SandboxError::Host { path, source },
     }
 }
 
@@ -626,6 +675,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::error::Explain as _;
     use crate::sandbox::testing;
 
     fn home() -> (Home, tempfile::TempDir) {
@@ -660,6 +710,53 @@ mod tests {
         std::fs::remove_dir_all(home.workspaces()).unwrap();
         std::fs::write(home.workspaces(), "").unwrap();
         assert!(agents(&far).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_written_after_the_comparison_is_not_lost() {
+        let (home, _folder) = home();
+        let agent: AgentId = "ada".parse().unwrap();
+        let workspace = home.workspace(&agent);
+        std::fs::create_dir(&workspace).unwrap();
+        std::fs::write(workspace.join("work"), "work").unwrap();
+        let mark = Mark::new(&"far".parse().unwrap(), &agent);
+        let tally = || archive::tally(&open(&workspace).unwrap(), &IDENTITY_FILES).unwrap();
+        let sent = tally();
+        let moved = |tally: &Tally| MovedFiles { agent: &agent, mark: &mark, tally: tally.clone() };
+        moved(&sent).check(&workspace, &sent).await.unwrap();
+        // The folder has its name until the mark is there.
+        std::fs::write(workspace.join("late"), "late").unwrap();
+        let error = moved(&sent).leave(&workspace).await.unwrap_err();
+        assert!(error.to_string().contains(CHANGED), "{error}");
+        assert_eq!(elsewhere::read(&workspace), None);
+        for name in ["work", "late"] {
+            assert_eq!(std::fs::read_to_string(workspace.join(name)).unwrap(), name);
+        }
+        let entries = || std::fs::read_dir(home.workspaces()).unwrap().count();
+        assert_eq!(entries(), 1, "no mark is left beside it");
+        // The next try takes all of it.
+        let sent = tally();
+        moved(&sent).leave(&workspace).await.unwrap();
+        assert_eq!(elsewhere::read(&workspace).as_ref(), Some(&mark));
+        assert_eq!(entries(), 1, "the folder is gone");
+    }
+
+    #[test]
+    fn a_workspace_without_room_is_named_with_what_it_needs_and_what_to_do() {
+        let agent: AgentId = "ada".parse().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let full = DiskRoom::limited(folder.path(), 1 << 20).take(2 << 20).unwrap_err();
+        let error = unpack_error(&agent, folder.path().join("new"), full);
+        let text = error.to_string();
+        let place = folder.path().display().to_string();
+        for part in
+            ["workspace of ada", "more than the 1 MiB", place.as_str(), "free space", "remove large files"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(error.hint(), Some(format!("df -h {place}")));
+        let other = unpack_error(&agent, folder.path().to_owned(), io::Error::other("x"));
+        assert!(matches!(other, SandboxError::Host { .. }), "{other:?}");
     }
 
     #[tokio::test]

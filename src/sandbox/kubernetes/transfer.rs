@@ -15,7 +15,9 @@ use crate::sandbox::SandboxError;
 use crate::sandbox::spec::{HELPER_TARGET, IDENTITY_FILES, WORKSPACE_TARGET};
 use crate::sandbox::workspace::SHARED_USER;
 use crate::sandbox::workspace_archive::{self as archive, Tally};
-use crate::sandbox::workspace_volume::{Arriving, MovedFiles, Pieces, blocking, clear, folder_beside, open};
+use crate::sandbox::workspace_volume::{
+    Arriving, MovedFiles, Pieces, blocking, clear, folder_beside, open, unpack_error,
+};
 
 /// The folder of an archive that holds the workspace.
 const TOP: &str = "workspace";
@@ -126,7 +128,7 @@ impl Transfer<'_> {
         }
         drop(to);
         let read = reading.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        let tally = read.map_err(|source| SandboxError::Host { path, source })?;
+        let tally = read.map_err(|source| unpack_error(self.agent, path, source))?;
         match streams.outcome.wait().await {
             StreamEnd::Exited(0) => Ok(tally),
             end => Err(self.broken("gives no files", &end)),
