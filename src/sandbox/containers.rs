@@ -107,6 +107,15 @@ pub(crate) async fn find_own(
     }))
 }
 
+/// Returns the number of a container's processes as the engine sees them, its main process among them.
+pub(crate) async fn count_processes(engine: &Engine, container: &str) -> Result<usize, SandboxError> {
+    let client = engine.client()?;
+    let what = format!("list the processes of {container}");
+    let listed = client.top_processes(container, None);
+    let found = engine.call(&what, engine::DISPLAY_TIMEOUT, listed).await?;
+    Ok(found.processes.unwrap_or_default().len())
+}
+
 /// Creates a container without starting it, and returns its id.
 pub(crate) async fn create(
     engine: &Engine,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, EngineName};
+use crate::sandbox::disk_room::NoRoom;
 use crate::sandbox::engine_route::RouteError;
 use crate::sandbox::placement::NoEngine;
 
@@ -100,6 +101,15 @@ pub enum SandboxError {
         /// The reason, for example `can't enter the folder "/workspace/x"`.
         reason: String,
     },
+    /// The processes of a pod did not get a signal.
+    #[error("the processes of {agent} can't be {done}: {reason}")]
+    NotSignalled {
+        agent: AgentId,
+        /// What the signal does: `stopped` or `continued`.
+        done: &'static str,
+        /// The reason, for example `64 commands run already`.
+        reason: String,
+    },
     /// The agent is frozen, so nothing runs until it is thawed.
     #[error("the sandbox of {0} is frozen")]
     Frozen(AgentId),
@@ -117,6 +127,11 @@ pub enum SandboxError {
         /// The problem with it, as in `is on the engine far`.
         what: String,
     },
+    /// The workspace is longer than what the disk of this machine has room for, so it stays where it is.
+    #[error(
+        "the workspace of {agent} does not fit on this machine: {need}; free space there, or remove large files from the workspace"
+    )]
+    NoRoom { agent: AgentId, need: NoRoom },
     #[error("failed to prepare {}", path.display())]
     Host {
         path: PathBuf,
@@ -185,7 +200,12 @@ impl Explain for SandboxError {
                     "docker volume rm {volume}, on that engine, if the other home is no more"
                 ));
             }
+            Self::NoRoom { need, .. } => return Some(format!("df -h {}", need.folder.display())),
             Self::Frozen(agent) => return Some(format!("flock thaw {agent}")),
+            // A freeze ends a pod whose processes can't be stopped.
+            Self::NotSignalled { agent, .. } => {
+                return Some(format!("flock freeze {agent} && flock thaw {agent}"));
+            }
             Self::Unknown(_) => "flock list",
             Self::Refused { granted: true, .. } => "flock approvals list --all",
             Self::Refused { .. } => "flock config validate",

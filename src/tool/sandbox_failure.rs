@@ -43,6 +43,7 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
                 SandboxError::NoImage { .. } => "its image is missing",
                 SandboxError::NotConfined { .. } => "it is not confined as required",
                 SandboxError::Refused { .. } => "its configuration is refused",
+                SandboxError::NotSignalled { .. } => "its processes can't be continued",
                 _ => "the container engine reported an error",
             };
             ToolError::model(format!(

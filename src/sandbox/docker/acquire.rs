@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::error::chain;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
 
@@ -113,7 +114,12 @@ async fn decide_replacement(
     need: Purpose,
 ) -> Replacement {
     let is_wanted = live.has_revoked_mount(plan) || (need == Purpose::Program && live.lacks(plan));
-    match live.work().await {
+    let work = live.work().await.unwrap_or_else(|error| {
+        // The helper hangs. A new container solves that.
+        tracing::warn!(%agent, error = chain(&error), "its sandbox does not tell what runs in it and is made anew");
+        Workload::None
+    });
+    match work {
         Workload::None => Replacement::Goes,
         // A changed specification alone waits until nothing runs.
         _ if !is_wanted => {

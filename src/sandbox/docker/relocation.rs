@@ -3,16 +3,55 @@
 
 use std::sync::Arc;
 
+use bollard::models::ContainerStateStatusEnum as Status;
+
 use crate::error::chain;
 use crate::home::elsewhere;
 use crate::id::AgentId;
+use crate::sandbox::containers::OwnContainer;
+use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::{PlacedEngine, PlannedMove};
 use crate::sandbox::image;
 use crate::sandbox::workspace_volume::WorkspaceVolume;
-use crate::sandbox::{Relocation, SandboxError, containers, names, workspace};
+use crate::sandbox::{BackgroundJob, Relocation, SandboxError, containers, names, work_left, workspace};
 
 use super::DockerSandbox;
-use super::slot::{LiveContainer, Workload};
+use super::attach::attach;
+use super::slot::{CommandTransport, LiveContainer, Slot, Workload};
+
+/// The work in an agent's container, as far as this process knows it without asking the engine.
+enum KnownWork {
+    Nothing,
+    /// Something runs in it, or its helper does not tell. The text is the reason for which it stays.
+    Runs(String),
+    /// There is no connection to its helper. Jobs may run all the same: the gateway was restarted, or a break of the
+    /// connection lasted too long.
+    Unknown,
+}
+
+impl KnownWork {
+    async fn of(slot: &Slot) -> Self {
+        let Some(live) = slot.live() else { return Self::Unknown };
+        // Asked first: a command that goes through the engine's exec needs no connection.
+        if !live.active.is_zero() {
+            return Self::Runs(work_left::COMMAND.to_owned());
+        }
+        if !live.is_alive() || matches!(live.line, CommandTransport::Exec) {
+            return Self::Unknown;
+        }
+        let work = work_left::told(live.work()).await;
+        // One may have begun while the helper was asked for its jobs.
+        if !live.active.is_zero() {
+            return Self::Runs(work_left::COMMAND.to_owned());
+        }
+        match work {
+            Ok(Workload::None) => Self::Nothing,
+            Ok(Workload::Awaited) => Self::Runs(work_left::COMMAND.to_owned()),
+            Ok(Workload::Jobs(jobs)) => work_left::of_jobs(&jobs).map_or(Self::Nothing, Self::Runs),
+            Err(reason) => Self::Runs(reason),
+        }
+    }
+}
 
 impl DockerSandbox {
     /// Moves an agent's sandbox if nothing runs in it. The next command makes the new container.
@@ -30,29 +69,21 @@ impl DockerSandbox {
         // Whoever holds the lock may be waiting for an engine that does not answer.
         let Ok(_making) = slot.making.try_lock() else { return waits("its sandbox is being made") };
         if slot.is_frozen() {
-            return waits("it is frozen; the command that ends this is flock thaw");
+            return waits(work_left::FROZEN);
         }
-        if let Some(live) = slot.live().filter(|live| live.is_alive()) {
-            match live.work().await {
-                Workload::None => {}
-                Workload::Awaited => return waits("a command runs in its sandbox"),
-                Workload::Jobs(jobs) => {
-                    return Ok(Relocation::Waits(format!(
-                        "{} background jobs run in its sandbox",
-                        jobs.len()
-                    )));
-                }
-            }
-            // One may have begun while the helper was asked for its jobs.
-            if !live.active.is_zero() {
-                return waits("a command runs in its sandbox");
-            }
-        }
+        let is_idle = match KnownWork::of(&slot).await {
+            KnownWork::Runs(reason) => return Ok(Relocation::Waits(reason)),
+            KnownWork::Nothing => true,
+            KnownWork::Unknown => false,
+        };
         let Some(from) = self.engines.find(&planned.from) else { return waits("its engine was removed") };
         // Before the engine is asked: a command that begins meanwhile waits for the lock instead of ending with the container.
         slot.forget();
         let name = names::sandbox(&self.home, &planned.agent);
         if let Some(found) = containers::find_own(&from.engine, &self.home, &name).await? {
+            if !is_idle && let Some(reason) = work_in(&planned.agent, &from.engine, &found).await {
+                return Ok(Relocation::Waits(reason));
+            }
             containers::remove(&from.engine, &found.id).await?;
         }
         // The workspace comes back before the agent is placed elsewhere. From here its next container takes it along.
@@ -101,4 +132,33 @@ impl DockerSandbox {
             }
         });
     }
+}
+
+/// Returns why a container to which this process has no connection has to stay, or `None` if nothing runs in it.
+async fn work_in(agent: &AgentId, engine: &Engine, found: &OwnContainer) -> Option<String> {
+    match found.state {
+        Some(Status::CREATED | Status::EXITED | Status::DEAD | Status::REMOVING) => return None,
+        Some(Status::PAUSED) => return Some(work_left::FROZEN.to_owned()),
+        _ => {}
+    }
+    let reason = match work_left::told(Box::pin(jobs_in(agent, engine, &found.id))).await {
+        Ok(jobs) => return work_left::of_jobs(&jobs),
+        Err(reason) => reason,
+    };
+    // An engine that lets nobody attach, or a helper that hangs, would keep an idle agent for ever. No job runs where the
+    // helper is alone.
+    match containers::count_processes(engine, &found.id).await {
+        Ok(1) => None,
+        Ok(_) | Err(_) => Some(reason),
+    }
+}
+
+async fn jobs_in(
+    agent: &AgentId,
+    engine: &Engine,
+    container: &str,
+) -> Result<Vec<BackgroundJob>, SandboxError> {
+    let streams = attach(&engine.client()?, container).await;
+    let streams = streams.map_err(|error| engine.error("attach", error))?;
+    work_left::ask(streams).await.map_err(|error| error.of(agent))
 }

@@ -11,14 +11,14 @@ use crate::id::AgentId;
 use crate::sandbox::egress;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::PlacedEngine;
-use crate::sandbox::helper::{Environment, HelperClient, PausableClock};
+use crate::sandbox::helper::{Environment, HelperClient, HelperError, PausableClock};
 use crate::sandbox::image;
 use crate::sandbox::mount::{ApprovedMount, Mounts};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::program_mounts::ProgramMount;
 use crate::sandbox::project_mount::ProjectMount;
 use crate::sandbox::spec::IdentityMount;
-use crate::sandbox::{BackgroundJob, JobRequest, SandboxError, workspace};
+use crate::sandbox::{BackgroundJob, SandboxError, workspace};
 
 use super::activity_count::ActivityCount;
 
@@ -159,15 +159,18 @@ impl LiveContainer {
     }
 
     /// Returns the work that runs in the container.
-    pub async fn work(&self) -> Workload {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the helper does not tell its background jobs.
+    pub async fn work(&self) -> Result<Workload, HelperError> {
         if !self.active.is_zero() {
-            return Workload::Awaited;
+            return Ok(Workload::Awaited);
         }
         // There are no background jobs without the helper.
-        let CommandTransport::Helper(client) = &self.line else { return Workload::None };
-        let mut jobs = client.jobs(JobRequest::List).await.map_or_else(|_| Vec::new(), |reply| reply.jobs);
-        jobs.retain(|job| job.end.is_none());
-        if jobs.is_empty() { Workload::None } else { Workload::Jobs(jobs) }
+        let CommandTransport::Helper(client) = &self.line else { return Ok(Workload::None) };
+        let jobs = client.running_jobs().await?;
+        Ok(if jobs.is_empty() { Workload::None } else { Workload::Jobs(jobs) })
     }
 
     /// Returns the helper, for operations that need it. `why` ends the error message if there is none.

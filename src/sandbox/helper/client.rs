@@ -173,6 +173,17 @@ impl HelperClient {
         }
     }
 
+    /// Returns the background jobs that have not ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`HelperError::Lost`] if the connection breaks.
+    pub(crate) async fn running_jobs(&self) -> Result<Vec<BackgroundJob>, HelperError> {
+        let mut jobs = self.jobs(JobRequest::List).await?.jobs;
+        jobs.retain(|job| job.end.is_none());
+        Ok(jobs)
+    }
+
     /// Requests a mark for a guest, which is a program that the engine starts in the sandbox with the command line of
     /// [`HelperClient::guest`]. The answer comes when all guests that are being ended are gone. The guest itself is
     /// ended when the next connection is opened.

@@ -13,7 +13,7 @@ pub enum HelperError {
     /// The connection is lost. A new one may work.
     #[error("the helper is lost: {0}")]
     Lost(String),
-    /// The helper did not answer the greeting within this time.
+    /// The helper did not answer within this time.
     #[error("the helper did not answer within {} s", .0.as_secs())]
     Silent(Duration),
     /// The helper belongs to another version of flock and speaks this protocol version.

@@ -72,7 +72,8 @@ impl AttachedPod {
     }
 }
 
-fn helper_streams(streams: PodStreams) -> HelperStreams {
+/// Returns the streams in the form that the helper's client takes.
+pub(super) fn helper_streams(streams: PodStreams) -> HelperStreams {
     let output = AttachedOutput { output: streams.output, _outcome: streams.outcome };
     (Box::new(output), Box::new(streams.input))
 }

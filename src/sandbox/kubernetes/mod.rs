@@ -6,6 +6,7 @@
 
 pub mod access;
 mod attached_pod;
+mod brief_command;
 pub mod client;
 pub(crate) mod cluster_check;
 pub mod deviations;
@@ -194,7 +195,8 @@ impl KubernetesSandbox {
             if live.digest == plan.objects.digest() {
                 return Ok(live);
             }
-            if live.work().await.is_some() {
+            // One whose helper does not tell hangs. A new pod solves that.
+            if matches!(live.work().await, Ok(Some(_))) {
                 tracing::info!(%agent, "its sandbox has changed settings and is made anew when nothing runs");
                 return Ok(live);
             }

@@ -14,16 +14,16 @@ use super::objects::{self, LABEL_HOME, LABEL_SPEC, label, name_of};
 use super::pod_state::PodState;
 use super::slot::Slot;
 use super::transfer::Transfer;
-use super::{KubernetesSandbox, PodPlan, deviations, relocation};
+use super::{KubernetesSandbox, PodPlan, brief_command, deviations, freeze, relocation};
 use crate::config::Network;
 use crate::error::chain;
 use crate::home::elsewhere;
 use crate::id::AgentId;
+use crate::sandbox::SandboxError;
 use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engines::PlacedCluster;
 use crate::sandbox::helper::{HelperClient, HelperError, PortForward, ProbeExpectations};
 use crate::sandbox::probe::ProbeResult;
-use crate::sandbox::{Command, SandboxError};
 
 /// Longest time until a pod runs. Its node may have to pull the image first.
 const START: Duration = Duration::from_secs(300);
@@ -231,7 +231,7 @@ impl KubernetesSandbox {
         };
         // A gateway that was killed may have left its processes stopped.
         if !slot.is_frozen() {
-            super::freeze::signal(&client, agent, "CONT").await?;
+            freeze::signal(&client, agent, &freeze::CONTINUE).await?;
         }
         let probed = self.probe_pod(agent, &plan.cluster, &client).await?;
         if let Err(error) = probed.verdict(agent) {
@@ -273,14 +273,9 @@ impl KubernetesSandbox {
         agent: &AgentId,
     ) -> Vec<SocketAddr> {
         let mut targets = Vec::new();
-        let command = Command {
-            // The helper's own environment, which commands do not get, can't be read. Its hosts file has the pod's address.
-            command: "cat /etc/hosts".to_owned(),
-            keep: 4096,
-            workdir: Some("/".to_owned()),
-            ..Command::default()
-        };
-        match client.run(&command, &tokio_util::sync::CancellationToken::new()).await {
+        // The helper's own environment, which commands do not get, can't be read. Its hosts file has the pod's address.
+        let command = "cat /etc/hosts".to_owned();
+        match brief_command::run(client, command, brief_command::ANSWER_LIMIT).await {
             Ok(outcome) => targets.extend(neighbours(&String::from_utf8_lossy(&outcome.output.head))),
             Err(error) => tracing::debug!(%agent, error = chain(&error), "its hosts can't be read"),
         }

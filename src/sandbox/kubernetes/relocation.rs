@@ -4,9 +4,12 @@ use futures_util::future;
 use serde_json::Value;
 
 use super::KubernetesSandbox;
+use super::attached_pod::helper_streams;
 use super::client::ObjectKind;
-use super::objects::{self, LABEL_HOME, LABEL_WORKSPACE, SandboxObjects, label, name_of};
+use super::objects::{self, CONTAINER, LABEL_HOME, LABEL_WORKSPACE, SandboxObjects, label, name_of};
+use super::pod_state::PodState;
 use super::provision::{own, remove_found};
+use super::slot::{LivePod, Slot};
 use super::transfer::Transfer;
 use crate::error::chain;
 use crate::home::elsewhere::{self, Mark};
@@ -14,7 +17,7 @@ use crate::home::{Home, instance};
 use crate::id::AgentId;
 use crate::sandbox::engines::{AgentPlace, PlacedCluster, PlannedMove};
 use crate::sandbox::workspace_volume::{self, FOREIGN, Removed};
-use crate::sandbox::{Relocation, SandboxError, workspace};
+use crate::sandbox::{Relocation, SandboxError, work_left, workspace};
 
 impl KubernetesSandbox {
     pub(super) async fn remove_pod(&self, agent: &AgentId) -> Result<(), SandboxError> {
@@ -57,7 +60,7 @@ impl KubernetesSandbox {
         }
         let (agent, slot) = (&planned.agent, self.slot(&planned.agent));
         if slot.is_frozen() {
-            return waits("it is frozen; the command that ends this is flock thaw");
+            return waits(work_left::FROZEN);
         }
         let Some(placed) = self.engines.cluster(&planned.from) else {
             return waits("its engine was removed");
@@ -65,10 +68,17 @@ impl KubernetesSandbox {
         let config = (self.config)();
         let Some(found) = config.agent(agent) else { return Err(SandboxError::Unknown(agent.clone())) };
         let mark = elsewhere::read(&found.workspace).filter(|mark| mark.engine == placed.name);
+        // Whoever holds the lock may be waiting for a cluster that does not answer.
+        let Ok(making) = slot.making.try_lock() else { return waits("its sandbox is being made") };
+        if let Some(reason) = self.work_in(agent, &slot, &placed).await? {
+            return Ok(Relocation::Waits(reason));
+        }
         if let Some(mark) = &mark {
             // The volume is read by the pod.
+            drop(making);
             let live = self.live(agent, &slot).await?;
-            if let Some(reason) = live.work().await {
+            // Something may have begun since.
+            if let Some(reason) = work_of(&live).await {
                 return Ok(Relocation::Waits(reason));
             }
             let Ok(_making) = slot.making.try_lock() else { return waits("its sandbox is being made") };
@@ -81,9 +91,34 @@ impl KubernetesSandbox {
             Box::pin(transfer.bring_back(&found.workspace, owner)).await?;
             return self.leave(planned, &placed, Some(mark)).await;
         }
-        let Ok(_making) = slot.making.try_lock() else { return waits("its sandbox is being made") };
         slot.forget();
         self.leave(planned, &placed, None).await
+    }
+
+    /// Returns why the agent's pod has to stay, or `None` if nothing runs in it. A pod without a connection is asked before
+    /// [`KubernetesSandbox::live`] may replace it, and whatever it was made from: a gateway that was restarted has left it, or
+    /// a break lasted too long. The caller holds the slot's lock `making`, so that no other connection is in use.
+    async fn work_in(
+        &self,
+        agent: &AgentId,
+        slot: &Slot,
+        placed: &PlacedCluster,
+    ) -> Result<Option<String>, SandboxError> {
+        if let Some(live) = slot.live() {
+            return Ok(work_of(&live).await);
+        }
+        let Some(found) = own_pod(placed, &self.home, agent).await? else { return Ok(None) };
+        if PodState::of(&found) != PodState::Running {
+            return Ok(None);
+        }
+        let asked = async {
+            let streams = placed.client.attach(name_of(&found), CONTAINER).await?;
+            work_left::ask(helper_streams(streams)).await.map_err(|error| error.of(agent))
+        };
+        Ok(match work_left::told(Box::pin(asked)).await {
+            Ok(jobs) => work_left::of_jobs(&jobs),
+            Err(reason) => Some(reason),
+        })
     }
 
     async fn leave(
@@ -114,6 +149,30 @@ impl KubernetesSandbox {
     }
 }
 
+/// Returns why a connected pod has to stay, or `None` if nothing runs in it.
+async fn work_of(live: &LivePod) -> Option<String> {
+    work_left::told(live.work()).await.unwrap_or_else(Some)
+}
+
+/// Returns the pod of an agent, or `None` if there is none.
+async fn own_pod(
+    placed: &PlacedCluster,
+    home: &Home,
+    agent: &AgentId,
+) -> Result<Option<Value>, SandboxError> {
+    let instance = read_instance(home)?;
+    let found = placed.client.get(ObjectKind::Pod, &objects::pod_name(&instance, agent)).await?;
+    if let Some(found) = &found {
+        own(&labelled(&instance), found)?;
+    }
+    Ok(found)
+}
+
+/// Returns an object with the label of a home.
+fn labelled(instance: &str) -> Value {
+    serde_json::json!({"metadata": {"labels": {LABEL_HOME: objects::home_label(instance)}}})
+}
+
 /// Removes an agent's pod and identity files from a cluster. Its volume stays.
 ///
 /// # Errors
@@ -124,15 +183,13 @@ pub(crate) async fn remove_sandbox(
     home: &Home,
     agent: &AgentId,
 ) -> Result<(), SandboxError> {
-    let instance = read_instance(home)?;
-    let name = objects::pod_name(&instance, agent);
-    let wanted = serde_json::json!({"metadata": {"labels": {LABEL_HOME: objects::home_label(&instance)}}});
-    if let Some(found) = placed.client.get(ObjectKind::Pod, &name).await? {
-        own(&wanted, &found)?;
+    if let Some(found) = own_pod(placed, home, agent).await? {
         remove_found(placed, &found).await?;
     }
+    let instance = read_instance(home)?;
+    let name = objects::pod_name(&instance, agent);
     if let Some(found) = placed.client.get(ObjectKind::Identity, &name).await? {
-        own(&wanted, &found)?;
+        own(&labelled(&instance), &found)?;
         placed.client.delete(ObjectKind::Identity, &name, found["metadata"]["uid"].as_str()).await?;
     }
     Ok(())

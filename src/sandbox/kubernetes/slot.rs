@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use crate::sandbox::JobRequest;
 use crate::sandbox::docker::activity_count::ActivityCount;
-use crate::sandbox::helper::{HelperClient, PausableClock};
+use crate::sandbox::helper::{HelperClient, HelperError, PausableClock};
 use crate::sandbox::probe::ProbeResult;
+use crate::sandbox::work_left;
 use crate::sync::lock;
 
 /// An agent's sandbox, whether its pod exists or not.
@@ -68,15 +68,17 @@ impl Slot {
 
 impl LivePod {
     /// Returns what runs in the pod, in words, or `None` if nothing does.
-    pub async fn work(&self) -> Option<String> {
-        if !self.active.is_zero() {
-            return Some("a command runs in its sandbox".to_owned());
+    ///
+    /// # Errors
+    ///
+    /// Fails if the helper does not tell its background jobs.
+    pub async fn work(&self) -> Result<Option<String>, HelperError> {
+        let command = || (!self.active.is_zero()).then(|| work_left::COMMAND.to_owned());
+        if let Some(command) = command() {
+            return Ok(Some(command));
         }
-        let jobs = self.client.jobs(JobRequest::List).await.map_or_else(|_| Vec::new(), |reply| reply.jobs);
-        match jobs.iter().filter(|job| job.end.is_none()).count() {
-            // One may have begun while the helper was asked for its jobs.
-            0 => (!self.active.is_zero()).then(|| "a command runs in its sandbox".to_owned()),
-            count => Some(format!("{count} background jobs run in its sandbox")),
-        }
+        let jobs = self.client.running_jobs().await?;
+        // One may have begun while the helper was asked for its jobs.
+        Ok(work_left::of_jobs(&jobs).or_else(command))
     }
 }

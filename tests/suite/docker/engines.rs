@@ -4,13 +4,16 @@
 use std::time::Duration;
 
 use flock::config::EngineSettings;
+use flock::id::EngineName;
 use flock::sandbox::docker::DockerSandbox;
-use flock::sandbox::{Sandbox as _, SandboxError, image};
+use flock::sandbox::engines::PlannedMove;
+use flock::sandbox::{Command, Relocation, Sandbox as _, SandboxError, image};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::sandbox::{id, output, run};
 use crate::support::docker::{self, Team, docker as docker_command};
+use crate::support::engine_proxy::{EngineProxy, Fault};
 use crate::support::extra_engine::ExtraEngine;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
@@ -80,6 +83,52 @@ fn an_engine_that_hangs_or_is_gone_costs_its_own_agents_a_clear_state_and_nobody
         sandbox.remove(&id("bob")).await.unwrap();
         let names = docker_command(&["-H", &extra.host(), "ps", "-a", "--format", "{{.Names}}"]);
         assert_eq!(names, "", "it was removed from its own engine");
+    });
+}
+
+#[test]
+fn an_agent_whose_job_runs_stays_on_a_drained_engine_also_without_a_connection() {
+    let Some(team) = Team::new(&["ada"]) else { return };
+    let ada = id("ada");
+    let planned = PlannedMove { agent: ada.clone(), from: EngineName::local(), to: Ok(EngineName::local()) };
+    let container = team.container("ada");
+    docker::block_on(async {
+        let sandbox = team.sandbox();
+        let command = "until [ -e go ]; do sleep 0.1; done".to_owned();
+        let job = Command { command, keep: 1024, ..Command::default() };
+        sandbox.spawn(&ada, job).await.unwrap();
+        let before = sandbox.containers().await.unwrap().remove(0).id;
+        let waits = async |sandbox: &DockerSandbox, reason: &str| {
+            let moved = sandbox.relocate(&planned).await.unwrap();
+            assert!(matches!(&moved, Relocation::Waits(found) if found.starts_with(reason)), "{moved:?}");
+            let found = sandbox.containers().await.unwrap().remove(0);
+            assert!(found.id == before && found.is_running(), "{found:?}");
+        };
+        waits(&sandbox, "a background job runs").await;
+        drop(sandbox);
+
+        // A gateway that was restarted has no connection, and its next command would get another container.
+        team.configure(|config| config.agents[0].docker.memory = Some(256 << 20));
+        let next = team.sandbox();
+        waits(&next, "a background job runs").await;
+        docker_command(&["pause", &container]);
+        waits(&next, "it is frozen").await;
+        docker_command(&["unpause", &container]);
+
+        // The helper can't be asked for its jobs.
+        let proxy = EngineProxy::new(&team.engine);
+        proxy.set(Fault::NoAttach);
+        let through = DockerSandbox::new(team.home.clone(), team.source(), proxy.engine());
+        waits(&through, "it is not known what runs in its sandbox").await;
+
+        // Then the engine tells that the helper is alone. There is no other engine, so the container goes and the agent stays.
+        std::fs::write(team.home.workspace(&ada).join("go"), "").unwrap();
+        let goes = async {
+            while !through.containers().await.unwrap().is_empty() {
+                through.relocate(&planned).await.unwrap();
+            }
+        };
+        tokio::time::timeout(LIMIT, goes).await.unwrap();
     });
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flock::config::{ClusterSettings, EngineSettings, secret};
+use flock::error::Explain as _;
 use flock::home::{Home, elsewhere, instance};
 use flock::sandbox::docker::DockerSandbox;
 use flock::sandbox::helper;
@@ -218,6 +219,119 @@ fn an_agent_lives_in_a_cluster_and_comes_back_with_its_workspace() {
             (all == [0, 0, 0]).then_some(()).ok_or_else(|| format!("{all:?}"))
         });
         clusters.stop_all().await.unwrap();
+        sandbox.remove(&id("ada")).await.unwrap();
+    });
+}
+
+/// The number of processes that a pod of the stand-in may have.
+const MOST_PROCESSES: usize = 256;
+
+/// Starts processes until there is room for no more.
+const FILL: &str = "python3 -c 'import subprocess, time
+while True:
+    try: subprocess.Popen([\"sleep\", \"1000\"])
+    except OSError: time.sleep(0.01)'";
+
+async fn spawn(sandbox: &PlacedSandbox, command: &str) {
+    let job = Command { command: command.to_owned(), keep: 1024, ..Command::default() };
+    sandbox.spawn(&id("ada"), job).await.unwrap();
+}
+
+/// Waits until the processes of the only pod are as wanted, by what the machine's engine tells of them: a heading, and a line
+/// with the state for each.
+fn until_processes(scene: &Scene, what: &str, are_so: impl Fn(&str) -> bool) {
+    tokio::task::block_in_place(|| {
+        wait_until(what, LIMIT, || {
+            let processes = docker_command(&["top", &scene.cluster.container(), "-eo", "pid,stat,args"]);
+            are_so(&processes).then_some(()).ok_or(processes)
+        });
+    });
+}
+
+/// Returns `true` if a process with this command line is stopped.
+fn is_stopped(processes: &str, command: &str) -> bool {
+    let mut lines = processes.lines().filter(|line| line.contains(command));
+    lines.any(|line| line.split_whitespace().nth(1).is_some_and(|state| state.starts_with('T')))
+}
+
+#[test]
+fn a_pod_that_can_not_be_stopped_is_ended_by_a_freeze_and_nothing_waits_for_its_processes() {
+    let Some(scene) = Scene::new() else { return };
+    let ada = id("ada");
+    docker::block_on(async {
+        let (sandbox, _) = scene.sandbox();
+        assert_eq!(output(&sandbox, "echo kept > kept; cat kept").await, "kept");
+
+        // There is no room for a command of flock's own.
+        spawn(&sandbox, FILL).await;
+        let is_full = |processes: &str| processes.lines().count() > MOST_PROCESSES;
+        until_processes(&scene, "the pod is full", is_full);
+        tokio::time::timeout(LIMIT, sandbox.pause(&ada)).await.unwrap().unwrap();
+        assert_eq!(scene.left("pods"), 0, "what could not be stopped is gone");
+        assert!(matches!(run(&sandbox, "true").await.unwrap_err(), SandboxError::Frozen(_)));
+        tokio::time::timeout(LIMIT, sandbox.resume(&ada)).await.unwrap().unwrap();
+        assert_eq!(output(&sandbox, "cat kept").await, "kept", "a new pod has the volume");
+
+        // Every command of flock's own is stopped before it can do anything, as all else is.
+        spawn(&sandbox, "sleep 1000").await;
+        spawn(&sandbox, "while :; do kill -STOP -1; done").await;
+        until_processes(&scene, "the job stops the others", |found| is_stopped(found, "sleep 1000"));
+        tokio::time::timeout(LIMIT, sandbox.pause(&ada)).await.unwrap().unwrap();
+        if scene.left("pods") > 0 {
+            // The command was faster than the job.
+            until_processes(&scene, "the job is stopped", |found| is_stopped(found, "kill -STOP -1"));
+        }
+        sandbox.remove(&ada).await.unwrap();
+
+        // Another process of the home finds such a pod.
+        assert_eq!(output(&sandbox, "cat kept").await, "kept");
+        spawn(&sandbox, FILL).await;
+        until_processes(&scene, "the pod is full", is_full);
+        drop(sandbox);
+        let (sandbox, _) = scene.sandbox();
+        let error = tokio::time::timeout(LIMIT, run(&sandbox, "true")).await.unwrap().unwrap_err();
+        assert!(matches!(&error, SandboxError::NotSignalled { .. }), "{error}");
+        assert_eq!(error.hint().as_deref(), Some("flock freeze ada && flock thaw ada"));
+        sandbox.pause(&ada).await.unwrap();
+        sandbox.resume(&ada).await.unwrap();
+        assert_eq!(output(&sandbox, "cat kept").await, "kept");
+    });
+}
+
+#[test]
+fn an_agent_whose_job_runs_stays_on_a_drained_cluster_also_after_a_restart() {
+    let Some(scene) = Scene::new() else { return };
+    docker::block_on(async {
+        let (sandbox, _) = scene.sandbox();
+        assert_eq!(output(&sandbox, "echo kept > kept; cat kept").await, "kept");
+        spawn(&sandbox, "until [ -e go ]; do sleep 0.1; done").await;
+        let pod = scene.cluster.objects("pods")[0]["metadata"]["uid"].clone();
+        drop(sandbox);
+        scene.team.configure(|config| {
+            config.engines[0].is_draining = true;
+            config.agents[0].labels.clear();
+            // Its next command would get another pod.
+            config.agents[0].docker.memory = Some(192 << 20);
+        });
+        let (sandbox, _) = scene.sandbox();
+        let planned = sandbox.docker().engines().moves(None).await.unwrap().remove(0);
+        let waits = async |reason: &str| {
+            let moved = sandbox.relocate(&planned).await.unwrap();
+            assert!(matches!(&moved, Relocation::Waits(found) if found.starts_with(reason)), "{moved:?}");
+            assert_eq!(scene.cluster.objects("pods")[0]["metadata"]["uid"], pod);
+        };
+        waits("a background job runs").await;
+        scene.cluster.deny(&["create pods/attach"]);
+        waits("it is not known what runs in its sandbox: the cluster far failed to attach").await;
+        scene.cluster.deny(&[]);
+        docker_command(&["exec", &scene.cluster.container(), "touch", "/workspace/go"]);
+        let moves = async {
+            while let Relocation::Waits(reason) = sandbox.relocate(&planned).await.unwrap() {
+                assert!(reason.starts_with("a background job runs"), "{reason}");
+            }
+        };
+        tokio::time::timeout(LIMIT, moves).await.unwrap();
+        assert_eq!(std::fs::read_to_string(scene.workspace().join("kept")).unwrap(), "kept\n");
         sandbox.remove(&id("ada")).await.unwrap();
     });
 }
