@@ -153,11 +153,15 @@ async fn end_lost_turn(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
 async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<InterruptedTurn, TurnError> {
     let store = &engine.parts.store;
     let left = match store.sessions().find(&turn.session).await? {
-        Some(session) => complete_transcript(engine, &session, &turn, search).unwrap_or_else(|error| {
-            // One damaged transcript must not keep the gateway from starting.
-            tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
-            TurnRecords::default()
-        }),
+        Some(session) => complete_transcript(engine, &session, &turn, search).or_else(|error| match error {
+            // Whoever has taken over ends the turn, as the transcript shows then.
+            TurnError::Transcript(error) if error.is_cut_off() => Err(error),
+            error => {
+                // One damaged transcript must not keep the gateway from starting.
+                tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
+                Ok(TurnRecords::default())
+            }
+        })?,
         None => TurnRecords::default(),
     };
     let had_input = left.is_there;
@@ -240,7 +244,7 @@ fn complete_transcript(
     }
     if engine.parts.store.is_in_group() {
         // The gateway on which the turn ran may still have the file open.
-        set_apart(&path)?;
+        set_apart(&path, &engine.parts.store.syncer().handle())?;
     }
     let mut transcript = engine.open_transcript(session)?;
     let left = left(&transcript, turn, search).map_err(TranscriptError::reading(&path))?;
@@ -383,4 +387,65 @@ fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> StaleFiles {
         tracing::warn!(%error, %agent, "failed to delete what was left beside transcripts");
         StaleFiles::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{EngineParts, NoOversight, TurnLimits};
+    use crate::config::agents::{self, NewAgent};
+    use crate::config::{Live, Role, starter};
+    use crate::home::Home;
+    use crate::provider::{Catalog, Message, Role as Speaker};
+    use crate::store::{NewSession, NewTurn, Store, StoredPrompt};
+    use crate::tool::catalog;
+
+    fn engine(folder: &std::path::Path) -> Engine {
+        let home = Home::new(folder.join("home"), None);
+        home.make_folders().unwrap();
+        let mut document = starter::document(&home, None, "token", 3779);
+        agents::add(&mut document, &home, &NewAgent::new("coder".parse().unwrap(), Role::Worker)).unwrap();
+        std::fs::write(home.config(), document.to_string()).unwrap();
+        Engine::new(EngineParts {
+            config: Arc::new(Live::open(home.clone()).unwrap()),
+            store: Arc::new(Store::open(&home).unwrap()),
+            registry: catalog::described(),
+            catalog: Catalog::new(home),
+            limits: TurnLimits::default(),
+            oversight: Arc::new(NoOversight),
+        })
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_may_have_been_replaced_ends_no_turn_and_leaves_its_transcript() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(folder.path());
+        let (store, turn) = (Arc::clone(engine.store()), TurnId::new());
+        let key: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+        let begin = NewTurn {
+            session: NewSession { key, file: uuid::Uuid::now_v7().to_string() },
+            turn,
+            model: "script/demo".to_owned(),
+            prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
+            now: 1,
+        };
+        let session = store.turns().begin(begin).await.unwrap();
+        let said = MessageRecord::new(turn, 1, Message::text(Speaker::User, "hello"));
+        let said = Record::Message(Box::new(said));
+        engine.open_transcript(&session).unwrap().append(&[said]).unwrap();
+        // The gateway that runs the turn is in the middle of a line, which looks torn.
+        let path = engine.transcript_path(&session);
+        let before = [&std::fs::read(&path).unwrap()[..], b"{\"type\""].concat();
+        std::fs::write(&path, &before).unwrap();
+        store.syncer().handle().write_until(clock::boot_ms());
+        let refused = engine.end_lost(&[turn]).await.unwrap_err();
+        assert!(chain(&refused).contains("may have taken over"), "{refused:?}");
+        assert_eq!(store.turns().find(turn).await.unwrap().unwrap().state, TurnState::Running);
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        // It was cut off for a moment only.
+        store.syncer().handle().write_until(i64::MAX);
+        assert_eq!(engine.end_lost(&[turn]).await.unwrap(), 1);
+        assert_eq!(store.turns().find(turn).await.unwrap().unwrap().state, TurnState::Interrupted);
+        assert!(std::fs::read_to_string(&path).unwrap().contains("interrupted"));
+    }
 }

@@ -80,9 +80,16 @@ pub enum CheckpointError {
     /// The checkpoint has no files, because they could not be kept.
     #[error("checkpoint {number} of {agent} has no files: {reason}")]
     WithoutFiles { agent: AgentId, number: u64, reason: String },
-    /// A turn of the agent runs.
+    /// A turn of the agent runs. For one of another gateway: or did so meanwhile, or a rewind is open.
     #[error("{0} is in the middle of a turn")]
     Busy(AgentId),
+    /// Another gateway of the group has the agent, or is about to. Nothing was begun.
+    #[error("{}", whereabouts(agent, gateway.as_deref()))]
+    Elsewhere {
+        agent: AgentId,
+        /// The gateway that has it, for people.
+        gateway: Option<String>,
+    },
     /// The agent's sandbox could not be stopped, so its programs may still write.
     #[error("the sandbox of {agent} could not be stopped: {reason}")]
     Sandbox { agent: AgentId, reason: String },
@@ -137,6 +144,14 @@ impl CheckpointError {
     }
 }
 
+/// Says where an agent is that is not at this gateway.
+fn whereabouts(agent: &AgentId, gateway: Option<&str>) -> String {
+    match gateway {
+        Some(gateway) => format!("the gateway {gateway} has {agent}"),
+        None => format!("another gateway has {agent}, or is about to take it"),
+    }
+}
+
 /// Returns the reason why the sandbox that has a workspace on another machine is not ready.
 fn unready(error: &BeneathError) -> Option<&SandboxError> {
     let BeneathError::Unreachable { source, .. } = error else { return None };
@@ -160,6 +175,7 @@ impl Explain for CheckpointError {
             | Self::NoTeam(_)
             | Self::Name(_) => Kind::Usage,
             Self::Busy(_)
+            | Self::Elsewhere { .. }
             | Self::Copying(_)
             | Self::Changed(_)
             | Self::Foreign { .. }
@@ -191,7 +207,7 @@ impl Explain for CheckpointError {
             Self::Limit { .. } => {
                 Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned())
             }
-            Self::Busy(_) => Some("flock status".to_owned()),
+            Self::Busy(_) | Self::Elsewhere { .. } => Some("flock status".to_owned()),
             // Whoever looks completes it first.
             Self::Interrupted { agent, source } => {
                 source.hint().or_else(|| Some(format!("flock checkpoint {agent}")))

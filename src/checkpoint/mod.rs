@@ -14,6 +14,9 @@ mod gate;
 mod helper_walk;
 mod index;
 mod journal;
+mod lease;
+#[cfg(test)]
+mod lease_tests;
 mod objects;
 mod packages;
 mod plan;
@@ -50,6 +53,7 @@ use crate::nix_store::ProfileDifference;
 use crate::provider::BoxFuture;
 use crate::sandbox::workspace_files::Workspaces;
 use crate::store::Store;
+use crate::swarm::lease::{LeaseUse, Ownership};
 use crate::sync::lock;
 
 /// The longest time that a turn waits for its checkpoint before its first tool. The turn goes on without one then.
@@ -104,6 +108,7 @@ pub(crate) trait AgentServices: Send + Sync {
 pub(crate) struct Checkpoints {
     live: Arc<Live>,
     store: Arc<Store>,
+    ownership: Arc<Ownership>,
     gates: Mutex<HashMap<AgentId, Arc<Gate>>>,
     services: OnceLock<Arc<dyn AgentServices>>,
     /// The ways to workspaces on other machines, if there can be some.
@@ -115,10 +120,11 @@ pub(crate) struct Checkpoints {
 impl Checkpoints {
     /// Creates the checkpoints of a home. Nothing is opened.
     #[must_use]
-    pub(crate) fn new(live: Arc<Live>, store: Arc<Store>) -> Self {
+    pub(crate) fn new(live: Arc<Live>, store: Arc<Store>, ownership: Arc<Ownership>) -> Self {
         Self {
             live,
             store,
+            ownership,
             gates: Mutex::default(),
             services: OnceLock::new(),
             workspaces: OnceLock::new(),
@@ -176,13 +182,15 @@ impl Checkpoints {
     ///
     /// # Errors
     ///
-    /// Returns an error if the checkpoint can't be written, or if its files can't be kept.
+    /// Returns [`CheckpointError::Elsewhere`] if another gateway has the agent, and another error if the checkpoint can't be
+    /// written or its files can't be kept.
     pub(crate) async fn make(
         &self,
         agent: &Agent,
         by: String,
         note: Option<String>,
     ) -> Result<Value, CheckpointError> {
+        let _lease = self.keep(&agent.id).await?;
         let gate = self.gate(&agent.id);
         // A checkpoint between two states would be of no use.
         if let Some(_alone) = gate.alone().await {
@@ -303,6 +311,8 @@ struct Watched {
     turn: TurnId,
     /// `None` once the turn has ended.
     pass: Option<TurnPass>,
+    /// Keeps the agent here for the look at the turn's end, which outlasts the turn.
+    lease: Option<Arc<LeaseUse>>,
     ready: watch::Receiver<bool>,
     stop: Arc<AtomicBool>,
     /// `true` if the turn's end is looked at, too.
@@ -337,8 +347,8 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // The turn is over, and no rewind begins before what it has left is recorded.
-        let inside = self.pass.take().map(|pass| pass.share());
+        // The turn is over. No rewind begins, and no other gateway gets the agent, before what it has left is recorded.
+        let inside = (self.pass.take().map(|pass| pass.share()), self.lease.take());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if !self.is_kept {
             return;
@@ -387,6 +397,7 @@ impl TurnWatch for TurnCheckpoints {
             let checkpoints = Arc::clone(&self.0);
             let gate = checkpoints.gate(agent);
             let pass = checkpoints.enter(agent, &gate).await;
+            let lease = checkpoints.ownership.enter_agent(agent).map(Arc::new);
             let config = checkpoints.config();
             let (done, ready) = watch::channel(false);
             let stop = Arc::new(AtomicBool::new(false));
@@ -403,7 +414,7 @@ impl TurnWatch for TurnCheckpoints {
                 let home = checkpoints.home();
                 let transcripts = Moments { home, agent: &agent, sessions: &sessions }.lengths();
                 let (checkpoints, agent, stop) = (Arc::clone(&checkpoints), agent.clone(), Arc::clone(&stop));
-                let inside = pass.share();
+                let inside = (pass.share(), lease.clone());
                 tokio::spawn(async move {
                     // A turn can end before its checkpoint is complete.
                     let _inside = inside;
@@ -435,6 +446,7 @@ impl TurnWatch for TurnCheckpoints {
                 session: session.clone(),
                 turn,
                 pass: Some(pass),
+                lease,
                 ready,
                 stop,
                 is_kept,

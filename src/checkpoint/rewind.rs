@@ -81,12 +81,14 @@ impl Checkpoints {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such checkpoint, or if the workspace or the store can't be read.
+    /// Returns [`CheckpointError::Elsewhere`] if another gateway has the agent, and another error if there is no such
+    /// checkpoint, or if the workspace or the store can't be read.
     pub(crate) async fn preview(
         &self,
         agent: &Agent,
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
+        let _lease = self.keep(&agent.id).await?;
         let _inside = self.gate(&agent.id).look().await;
         let packages = self.package_plan(agent, &request).await?;
         let sessions = self.sessions(agent).await?;
@@ -113,14 +115,17 @@ impl Checkpoints {
     ///
     /// # Errors
     ///
-    /// Returns [`CheckpointError::Busy`] during a turn, [`CheckpointError::Foreign`] if somebody else has changed files
-    /// that it would change, [`CheckpointError::Changed`] if another plan was shown, and another error if a step fails.
-    /// If a step failed after the first change, the rewind is completed later.
+    /// Returns [`CheckpointError::Busy`] during a turn, [`CheckpointError::Elsewhere`] if another gateway has the agent,
+    /// [`CheckpointError::Foreign`] if somebody else has changed files that it would change, [`CheckpointError::Changed`] if
+    /// another plan was shown, and another error if a step fails. If a step failed after the first change, the rewind is
+    /// completed later.
     pub(crate) async fn rewind(
         &self,
         agent: &Agent,
         request: RewindRequest,
     ) -> Result<RewindView, CheckpointError> {
+        // Until the end: a turn at another gateway would see files of two moments.
+        let _lease = self.keep(&agent.id).await?;
         let gate = self.gate(&agent.id);
         let _alone = gate.alone().await.ok_or_else(|| CheckpointError::Busy(agent.id.clone()))?;
         self.complete(agent).await?;

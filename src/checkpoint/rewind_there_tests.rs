@@ -26,6 +26,7 @@ use crate::sandbox::Sandbox;
 use crate::sandbox::testing::{FilesOnly, special_helper};
 use crate::sandbox::workspace_files::{RemoteFiles, Workspaces};
 use crate::store::Store;
+use crate::swarm::lease::Ownership;
 
 /// The other machine: a folder, and the helper that reaches it.
 struct Far {
@@ -129,7 +130,8 @@ impl Stage {
         });
         far.restart().await;
         let store = Arc::new(Store::open(&home).unwrap());
-        let checkpoints = Arc::new(Checkpoints::new(live, store));
+        let ownership = Ownership::new(&store);
+        let checkpoints = Arc::new(Checkpoints::new(live, store, ownership));
         let sandbox: Arc<dyn Sandbox> = far.files.clone();
         checkpoints.reach_workspaces(Workspaces::new(&sandbox));
         checkpoints.serve(far.clone());

@@ -168,9 +168,10 @@ impl Checkpoints {
     ///
     /// # Errors
     ///
-    /// Returns [`CheckpointError::Busy`] during a turn of one of the agents, [`CheckpointError::Taken`] or
-    /// [`CheckpointError::ChannelTaken`] if a name is in use, [`CheckpointError::TooMany`] if the home may not have as
-    /// many agents, and another error if a step fails. Nothing is made then.
+    /// Returns [`CheckpointError::Busy`] during a turn of one of the agents, or if one of them has a turn at another gateway
+    /// meanwhile, [`CheckpointError::Taken`] or [`CheckpointError::ChannelTaken`] if a name is in use,
+    /// [`CheckpointError::TooMany`] if the home may not have as many agents, and another error if a step fails. Nothing is made
+    /// then.
     pub(crate) async fn fork_team(&self, request: TeamForkRequest) -> Result<TeamForkView, CheckpointError> {
         let _one = self.forks.lock().await;
         let home = self.home().clone();
@@ -180,6 +181,8 @@ impl Checkpoints {
         self.finish_locked().await?;
         let (team, mut warnings) = self.team(&request.channel)?;
         let copies = self.names(&request, &team).await?;
+        // The gates below know nothing of turns at other gateways.
+        let lease = self.keep_team(&team).await?;
         // In one order, so that two of them never wait for each other. Nothing of the team changes while they are held.
         let mut held = Vec::new();
         for agent in &team {
@@ -187,7 +190,10 @@ impl Checkpoints {
             let Some(alone) = gate.alone().await else {
                 return Err(CheckpointError::Busy(agent.id.clone()));
             };
-            self.complete(agent).await?;
+            // Its own gateway completes the rewinds of an agent.
+            if lease.keeps(&agent.id) {
+                self.complete(agent).await?;
+            }
             held.push(alone);
         }
         let channel = self.store().channels().find(&request.channel.id).await?;
@@ -215,6 +221,7 @@ impl Checkpoints {
         let origin = Origin::new(record.by.to_string(), format!("fork of #{}", record.from));
         let made = async {
             warnings.extend(self.copy_agents(&record, &team, &origin).await?);
+            self.check_undisturbed(&lease).await?;
             self.configure(&record, origin).await
         };
         if let Err(error) = made.await {

@@ -116,7 +116,8 @@ pub(crate) async fn handle(home: &Home, context: &Context, call: Call) -> Result
     let current = Arc::clone(&live);
     let source: ConfigSource = Arc::new(move || current.current());
     let sandbox: Arc<dyn Sandbox> = Arc::new(team::placed(home, source, engines.clone()));
-    let checkpoints = Arc::new(Checkpoints::new(live, Arc::clone(&store)));
+    let ownership = Arc::clone(swarm.ownership());
+    let checkpoints = Arc::new(Checkpoints::new(live, Arc::clone(&store), ownership));
     checkpoints.reach_workspaces(Workspaces::new(&sandbox));
     checkpoints.serve(Arc::new(Alone { home: home.clone(), store: Arc::clone(&store), engines, sandbox }));
     let projects = Arc::new(Projects::new(Arc::clone(&swarm)));

@@ -473,6 +473,8 @@ async fn move_one(
     is_busy: &(dyn Fn(&AgentId) -> bool + Send + Sync),
 ) {
     let agent = &planned.agent;
+    // Until the end: another gateway would make a sandbox while the workspace is on its way.
+    let Some(_lease) = swarm.ownership().enter_agent(agent) else { return };
     // Its files are those of two moments, and are only set right where they are.
     let is_interrupted = Checkpoints::interrupted(swarm.home(), &swarm.config()).contains(agent);
     let moved = match is_interrupted {
@@ -529,4 +531,37 @@ async fn packages(stores: &PackageStores, planned: &PlannedMove) -> Result<Vec<S
     }
     let installed = store.installed(&planned.agent).await.map_err(|error| chain(&error))?;
     Ok(installed.into_iter().map(|found| found.package).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::sandbox::testing::FilesOnly;
+    use crate::store::LeaseSubject;
+    use crate::swarm::lease::Ownership;
+    use crate::swarm::testing::Team;
+
+    #[tokio::test]
+    async fn an_agent_moves_only_where_it_is_and_is_given_up_to_no_other_gateway_meanwhile() {
+        let ownership = Ownership::for_test(&["coder"], &["tester"]);
+        let team = Team::in_group(Arc::clone(&ownership));
+        let (swarm, live) = (&team.swarm, team.swarm.live().clone());
+        let source = Arc::new(move || live.current());
+        let stores = PackageStores::new(swarm.home().clone(), source, swarm.engines().clone());
+        let is_kept = |agent: &AgentId| ownership.is_in_use(&LeaseSubject::agent(agent));
+        let asked = Mutex::new(Vec::new());
+        let is_busy = |agent: &AgentId| {
+            asked.lock().unwrap().push((agent.to_string(), is_kept(agent)));
+            true
+        };
+        for agent in ["coder", "tester"] {
+            let to = Ok("far".parse().unwrap());
+            let planned = PlannedMove { agent: agent.parse().unwrap(), from: EngineName::local(), to };
+            move_one(swarm, &FilesOnly::new(None), &stores, &planned, &is_busy).await;
+            assert!(!is_kept(&planned.agent));
+        }
+        assert_eq!(asked.into_inner().unwrap(), [("coder".to_owned(), true)]);
+    }
 }

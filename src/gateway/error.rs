@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use super::projects::ProjectsError;
 use super::races::RacesError;
 use super::relay;
+use super::turn_error;
+use crate::checkpoint::CheckpointError;
 use crate::error::{Explain, Kind, chain};
 use crate::id::{SessionKey, TurnId};
 use crate::store::StoreError;
@@ -278,6 +280,18 @@ pub(crate) fn name_turn(headers: &mut HeaderMap, session: &SessionKey, turn: Tur
     }
 }
 
+/// Tells a client whose agent is at another gateway to come back, as for a turn.
+impl From<CheckpointError> for ApiError {
+    fn from(error: CheckpointError) -> Self {
+        if !matches!(error, CheckpointError::Elsewhere { .. }) {
+            return Self::explained(error);
+        }
+        let mut api = Self::described(StatusCode::SERVICE_UNAVAILABLE, turn_error::ELSEWHERE, &error);
+        api.retry_after = Some(Duration::from_secs(1));
+        api
+    }
+}
+
 /// Keeps the wording of the team's refusals, and maps each reason to the status that clients know.
 impl From<ProjectsError> for ApiError {
     fn from(error: ProjectsError) -> Self {
@@ -409,6 +423,20 @@ mod tests {
         }
         let broken = StoreError::Damaged { path: "/x".into(), what: "a page".to_owned() };
         assert_eq!(ApiError::explained(broken).status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
+
+    #[test]
+    fn a_client_comes_back_for_an_agent_of_another_gateway_and_not_for_a_busy_one() {
+        let agent = "coder".parse().unwrap();
+        let error = ApiError::from(CheckpointError::Elsewhere { agent, gateway: None });
+        let answer = error.render("/api/agents/coder/rewind");
+        assert_eq!((answer.status(), &*error.code), (StatusCode::SERVICE_UNAVAILABLE, turn_error::ELSEWHERE));
+        assert_eq!(answer.headers()["retry-after"], "1");
+        let busy = || CheckpointError::Busy("coder".parse().unwrap());
+        for error in [ApiError::from(RacesError::Fork(busy())), busy().into()] {
+            assert_eq!((error.status, &*error.code), (StatusCode::CONFLICT, "conflict"), "{error:?}");
+            assert!(error.retry_after.is_none(), "{error:?}");
+        }
     }
 
     #[test]

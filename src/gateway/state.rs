@@ -149,7 +149,8 @@ impl Gateway {
     pub fn new(build: impl FnOnce(&Weak<Self>) -> GatewayParts) -> Arc<Self> {
         Arc::new_cyclic(|gateway| {
             let parts = build(gateway);
-            let checkpoints = Arc::new(Checkpoints::new(parts.live.clone(), parts.swarm.store().clone()));
+            let (store, ownership) = (parts.swarm.store().clone(), parts.swarm.ownership().clone());
+            let checkpoints = Arc::new(Checkpoints::new(parts.live.clone(), store, ownership));
             checkpoints.reach_workspaces(parts.swarm.workspaces().clone());
             checkpoints.serve(Arc::new(GatewayServices(gateway.clone())));
             parts.engine.watch_turns(Arc::new(TurnCheckpoints(checkpoints.clone())));

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::lease::Ownership;
 use super::scheduler::SchedulerEvent;
 use super::{Actor, Notifier, Swarm, SwarmParts};
 use crate::config::{Live, Role, agents, starter};
-use crate::home::{Home, atomic};
+use crate::home::{Home, atomic, instance};
 use crate::id::{Party, SessionKey, TurnId};
 use crate::store::{InboxItem, Store};
 use crate::tool::{CallContext, Tool, fake};
@@ -26,11 +27,19 @@ impl Team {
         Self::with(|_| ())
     }
 
+    /// Creates a team of which other gateways may have agents, too.
+    pub(crate) fn in_group(ownership: Arc<Ownership>) -> Self {
+        let mut team = Self::new();
+        Arc::get_mut(&mut team.swarm).unwrap().ownership = ownership;
+        team
+    }
+
     /// Creates a team with a change to flock's own settings.
     pub(crate) fn with(change: impl FnOnce(&mut Value)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().join("home"), None);
         home.make_folders().unwrap();
+        instance::settle(&home).unwrap();
         let mut document = starter::document(&home, Some(&"script/demo".parse().unwrap()), "token", 1);
         for (id, role) in [
             ("orchestrator", Role::Orchestrator),

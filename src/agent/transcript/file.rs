@@ -29,6 +29,25 @@ impl TranscriptError {
     pub fn reading(path: &Path) -> impl Fn(io::Error) -> Self {
         move |source| Self { what: "read", path: path.to_owned(), source }
     }
+
+    /// Returns `true` if the file was left alone because another gateway may have taken over from this one.
+    #[must_use]
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.source.get_ref().is_some_and(|cause| cause.is::<CutOff>())
+    }
+}
+
+/// The reason why a gateway leaves a transcript alone.
+#[derive(Debug, thiserror::Error)]
+#[error("this gateway was cut off, and another one may have taken over")]
+struct CutOff;
+
+/// Checks that no other gateway can have taken over from this one, whose file it would be then.
+fn check_contact(syncer: &SyncHandle, what: &'static str, path: &Path) -> Result<(), TranscriptError> {
+    if syncer.may_write() {
+        return Ok(());
+    }
+    Err(TranscriptError { what, path: path.to_owned(), source: io::Error::other(CutOff) })
 }
 
 /// A transcript that can be appended to. Only one turn at a time has it.
@@ -62,8 +81,8 @@ pub fn look(path: &Path) -> Result<Option<File>, TranscriptError> {
 ///
 /// # Errors
 ///
-/// Returns [`TranscriptError`] if the file can't be read or written.
-pub(crate) fn set_apart(path: &Path) -> Result<(), TranscriptError> {
+/// Returns [`TranscriptError`] if the file can't be read or written, or if another gateway may have taken over from this one.
+pub(crate) fn set_apart(path: &Path, syncer: &SyncHandle) -> Result<(), TranscriptError> {
     let fail = |what| move |source| TranscriptError { what, path: path.to_owned(), source };
     let mut bytes = Vec::new();
     match regular::open(path) {
@@ -73,6 +92,8 @@ pub(crate) fn set_apart(path: &Path) -> Result<(), TranscriptError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => return Err(fail("open")(source)),
     }
+    // Looked at last, because reading may take long. The file of a successor, which its turns have open, stays theirs.
+    check_contact(syncer, "copy", path)?;
     atomic::write(path, &bytes, 0o600).map_err(|error| fail("copy")(io::Error::other(error)))
 }
 
@@ -143,10 +164,7 @@ impl Transcript {
     pub fn append(&mut self, records: &[Record]) -> Result<(), TranscriptError> {
         // The file was opened before this look. If another gateway had taken over before that, the look would fail; if it
         // takes over from now on, it goes on with a copy (`set_apart`), and what is written here is nobody's.
-        if !self.syncer.may_write() {
-            let source = io::Error::other("this gateway was cut off, and another one may have taken over");
-            return Err(TranscriptError { what: "append to", path: self.path.clone(), source });
-        }
+        check_contact(&self.syncer, "append to", &self.path)?;
         let mut lines = Vec::with_capacity(1024);
         for record in records {
             record.write_to(&mut lines);
@@ -187,8 +205,11 @@ impl Transcript {
     ///
     /// # Errors
     ///
-    /// Returns [`TranscriptError`] if the file can't be repaired or opened again.
+    /// Returns [`TranscriptError`] if the file can't be repaired or opened again, or if another gateway may have taken over from
+    /// this one.
     pub(crate) fn repair(&mut self) -> Result<(), TranscriptError> {
+        // The repaired file replaces this one, which a successor would have open.
+        check_contact(&self.syncer, "mend", &self.path)?;
         let mend = || -> io::Result<(Option<PathBuf>, Self)> {
             let mended = repair::repair(&self.path)?;
             Ok((mended.backup, Self::open_file(&self.path, self.syncer.clone())?))
@@ -225,9 +246,9 @@ mod tests {
         let mut late = Transcript::open(&path, &header(), &syncer.handle()).unwrap();
         late.append(&[said("one")]).unwrap();
         // Another gateway takes over between the look and the write of this one.
-        set_apart(&path).unwrap();
-        late.append(&[said("late")]).unwrap();
         let next = Syncer::of_files(dir.path().join("head")).unwrap();
+        set_apart(&path, &next.handle()).unwrap();
+        late.append(&[said("late")]).unwrap();
         Transcript::open(&path, &header(), &next.handle()).unwrap().append(&[said("two")]).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("one") && text.contains("two") && !text.contains("late"), "{text}");
@@ -236,7 +257,29 @@ mod tests {
         let refused = Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("late")]);
         assert!(refused.is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-        set_apart(&dir.path().join("none.jsonl")).unwrap();
+        set_apart(&dir.path().join("none.jsonl"), &next.handle()).unwrap();
+    }
+
+    #[test]
+    fn a_gateway_that_may_have_been_replaced_neither_moves_nor_mends_a_transcript() {
+        use std::os::unix::fs::MetadataExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jsonl");
+        let next = Syncer::of_files(dir.path().join("head")).unwrap();
+        Transcript::open(&path, &header(), &next.handle()).unwrap().append(&[said("one")]).unwrap();
+        // The successor is in the middle of a line, which looks torn.
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&whole[..], br#"{"type":"message","id":"half"#].concat()).unwrap();
+        let before = (std::fs::metadata(&path).unwrap().ino(), std::fs::read(&path).unwrap());
+        let late = Syncer::of_files(dir.path().join("head")).unwrap();
+        late.handle().write_until(crate::clock::boot_ms());
+        let moved = set_apart(&path, &late.handle()).unwrap_err();
+        let mended = Transcript::open(&path, &header(), &late.handle()).map(drop).unwrap_err();
+        assert!(moved.is_cut_off() && mended.is_cut_off(), "{moved} {mended}");
+        assert_eq!((std::fs::metadata(&path).unwrap().ino(), std::fs::read(&path).unwrap()), before);
+        assert!(!TranscriptError::reading(&path)(io::ErrorKind::NotFound.into()).is_cut_off());
+        Transcript::open(&path, &header(), &next.handle()).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), whole);
     }
 
     fn header() -> Header {

@@ -200,7 +200,8 @@ impl Scene {
 
 fn races(team: &Team, projects: &Arc<Projects>) -> Races {
     let live = Arc::new(Live::open(team.swarm.home().clone()).unwrap());
-    let checkpoints = Arc::new(Checkpoints::new(live, Arc::clone(&team.store)));
+    let ownership = Arc::clone(team.swarm.ownership());
+    let checkpoints = Arc::new(Checkpoints::new(live, Arc::clone(&team.store), ownership));
     checkpoints.serve(Arc::new(Nothing));
     Races::new(Arc::clone(&team.swarm), Arc::clone(projects), checkpoints)
 }

@@ -91,7 +91,7 @@ pub(crate) async fn make(
     let note = wanted.note.map(|note| crate::clean::summary(&note, MAX_NOTE)).filter(|note| !note.is_empty());
     // A task of its own: a client that disconnects must not leave half of the work to its end.
     let made = tokio::spawn(async move { team.checkpoints.make(&agent, by, note).await });
-    let made = made.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    let made = made.await.map_err(ApiError::internal)??;
     Ok(axum::Json(json!({"checkpoint": made})))
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn rewind(
             team.checkpoints.rewind(&agent, request).await
         }
     });
-    let done = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    let done = done.await.map_err(ApiError::internal)??;
     Ok(axum::Json(json!({"rewind": done})))
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn fork(
     let by = caller.person(wanted.by.as_deref())?.to_string();
     let request = ForkRequest { name, checkpoint: wanted.checkpoint, by };
     let done = tokio::spawn(async move { team.checkpoints.fork(&agent, request).await });
-    let done = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    let done = done.await.map_err(ApiError::internal)??;
     Ok(axum::Json(json!({"fork": done})))
 }
 
@@ -157,7 +157,7 @@ pub(crate) async fn fork_channel(
     let from = request.channel.id.clone();
     let checkpoints = team.checkpoints.clone();
     let done = tokio::spawn(async move { checkpoints.fork_team(request).await });
-    let done = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    let done = done.await.map_err(ApiError::internal)??;
     team.swarm.announce_copies(&by, &done.posts);
     let agents = done.copies.iter().flat_map(|copy| &copy.agents);
     let agents: Vec<_> = agents.map(|(from, agent)| json!({"agent": agent, "from": from})).collect();

@@ -59,7 +59,9 @@ async fn take_up(team: &Arc<Team>, agents: &BTreeSet<AgentId>) -> Result<(), Set
     }
     tracing::info!(agents = here.len(), "this gateway takes over agents");
     lost_writes::settle(team, |agent| here.contains(agent)).await?;
-    watchdog::settle(team).await?;
+    let refused = watchdog::settle(team).await?;
+    // This gateway may have been silent since. The next sign of life brings those that are still its own back here.
+    here.retain(|agent| !refused.contains(agent) && ownership.enter_agent(agent).is_some());
     team.gateway.triage.end_old_questions(|agent| here.contains(agent)).await?;
     team.gateway.checkpoints.recover(|agent| here.contains(agent)).await;
     ownership.settle_agents(&here);

@@ -2,7 +2,7 @@
 //! It looks every minute and after each fault of the storage, so a write that failed leaves nothing open until a
 //! restart.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, TurnId};
 use crate::store::{FaultSubscription, Level, Store, StoreError};
+use crate::swarm::lease::{LeaseUse, Ownership};
 use crate::swarm::{Actor, SwarmError};
 
 /// Interval between two looks while nothing fails.
@@ -117,22 +118,55 @@ async fn wait_until_usable(store: &Store) {
     }
 }
 
+/// The agents whose work is looked at, with the guards that keep them here meanwhile.
+struct KeptAgents<'o> {
+    ownership: &'o Arc<Ownership>,
+    leases: BTreeMap<AgentId, LeaseUse>,
+    /// Those with work that is not settled here: another gateway has them, or may have taken them.
+    refused: BTreeSet<AgentId>,
+}
+
+impl<'o> KeptAgents<'o> {
+    const fn new(ownership: &'o Arc<Ownership>) -> Self {
+        Self { ownership, leases: BTreeMap::new(), refused: BTreeSet::new() }
+    }
+
+    /// Keeps an agent here. Returns `false` if this gateway may not begin anything for it now.
+    ///
+    /// To be asked after its work was read, and anew each time: this gateway may have been silent since the last time, and what
+    /// was read is then the work of the one that has replaced it.
+    fn keep(&mut self, agent: &AgentId) -> bool {
+        match self.ownership.enter_agent(agent) {
+            Some(lease) => {
+                self.leases.insert(agent.clone(), lease);
+                true
+            }
+            None => {
+                self.refused.insert(agent.clone());
+                false
+            }
+        }
+    }
+}
+
 /// Ends or takes up again the work that is under way in the database and nowhere else, of the agents that this gateway takes
-/// care of.
-pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
+/// care of. Returns the agents with work that was left alone, because another gateway has them or may have taken them.
+pub(super) async fn settle(team: &Arc<Team>) -> Result<BTreeSet<AgentId>, SettleError> {
     // One call at a time, because the next one must not settle the same work again.
     let _settling = team.settling.lock().await;
+    let store = team.swarm.store();
+    // Until the end, so that no other gateway gets an agent in the middle.
+    let mut kept = KeptAgents::new(team.swarm.ownership());
     // The order of these three reads is what `drift::compare` relies on.
-    let before = work_in_progress(team).await?;
+    let before = work_in_progress(store, &mut kept).await?;
     let running = running(team);
-    let after = work_in_progress(team).await?;
+    let after = work_in_progress(store, &mut kept).await?;
     let drift = drift::compare(&before, &running, &after);
     if drift.is_empty() {
-        return Ok(());
+        return Ok(kept.refused);
     }
     let found = describe(&drift);
     tracing::warn!(found, "the database has work as running that is not; flock settles it");
-    let store = team.swarm.store();
     // All four are tried, because a failure of one must not keep the others from being settled.
     let parts: [Result<(), SettleError>; 4] = [
         team.engine.end_lost(&drift.turns).await.map(drop).map_err(Into::into),
@@ -146,26 +180,27 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
         .audit()
         .append(Actor::system().entry("state.settle", "turns", Level::Yellow, found), unix_ms())
         .await?;
-    Ok(())
+    Ok(kept.refused)
 }
 
-async fn work_in_progress(team: &Team) -> Result<InProgress, StoreError> {
-    let store = team.swarm.store();
-    // What another gateway works on is under way there.
-    let ownership = team.swarm.ownership();
-    let is_here = |agent: &AgentId| ownership.holds_agent(agent);
-    let turns = store.turns().running().await?.into_iter();
-    let given = store.deliveries().in_flight().await?.into_iter();
-    let given = given.filter(|delivery| is_here(&delivery.agent)).map(|delivery| delivery.turn);
-    let items = store.inbox().in_flight().await?.into_iter();
-    let items = items.filter(|item| is_here(item.session.agent())).filter_map(|item| item.turn);
-    let calls = store.usage().reserved().await?.into_iter();
-    let tasks = store.tasks().stranded().await?.into_iter();
+/// Returns the work of the agents that can be kept here. What another gateway works on is under way there.
+async fn work_in_progress(store: &Store, kept: &mut KeptAgents<'_>) -> Result<InProgress, StoreError> {
+    let mut turns = store.turns().running().await?;
+    let mut given = store.deliveries().in_flight().await?;
+    let mut items = store.inbox().in_flight().await?;
+    let mut calls = store.usage().reserved().await?;
+    let mut tasks = store.tasks().stranded().await?;
+    turns.retain(|turn| kept.keep(turn.session.agent()));
+    given.retain(|delivery| kept.keep(&delivery.agent));
+    items.retain(|item| kept.keep(item.session.agent()));
+    calls.retain(|(.., agent)| kept.keep(agent));
+    tasks.retain(|(_, assignee)| kept.keep(assignee));
+    let items = items.into_iter().filter_map(|item| item.turn);
     Ok(InProgress {
-        turns: turns.filter(|turn| is_here(turn.session.agent())).map(|turn| turn.id).collect(),
-        given: given.chain(items).collect(),
-        calls: calls.filter(|(.., agent)| is_here(agent)).map(|(id, turn, _)| (id, turn)).collect(),
-        tasks: tasks.filter(|(_, assignee)| is_here(assignee)).map(|(id, _)| id).collect(),
+        turns: turns.into_iter().map(|turn| turn.id).collect(),
+        given: given.into_iter().map(|delivery| delivery.turn).chain(items).collect(),
+        calls: calls.into_iter().map(|(id, turn, _)| (id, turn)).collect(),
+        tasks: tasks.into_iter().map(|(id, _)| id).collect(),
     })
 }
 
@@ -196,6 +231,46 @@ fn describe(drift: &Drift) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::SessionKey;
+    use crate::store::{LeaseSubject, NewSession, NewTurn, StoredPrompt};
+    use crate::swarm::testing;
+
+    async fn begin(store: &Store, agent: &str) -> TurnId {
+        let turn = TurnId::new();
+        let key: SessionKey = format!("agent:{agent}:flock:main:ann").parse().unwrap();
+        let begin = NewTurn {
+            session: NewSession { key, file: agent.to_owned() },
+            turn,
+            model: "script/demo".to_owned(),
+            prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
+            now: 1,
+        };
+        store.turns().begin(begin).await.unwrap();
+        turn
+    }
+
+    #[tokio::test]
+    async fn the_turns_of_a_gateway_that_has_taken_over_are_not_settled() {
+        let team = testing::Team::new();
+        let (own, _) = (begin(&team.store, "coder").await, begin(&team.store, "tester").await);
+        let ownership = Ownership::for_test(&["coder"], &["tester"]);
+        let coder: AgentId = "coder".parse().unwrap();
+        let is_kept = || ownership.is_in_use(&LeaseSubject::agent(&coder));
+        let mut kept = KeptAgents::new(&ownership);
+        let found = work_in_progress(&team.store, &mut kept).await.unwrap();
+        assert_eq!(found.turns, BTreeSet::from([own]));
+        assert_eq!(kept.refused, BTreeSet::from(["tester".parse().unwrap()]));
+        assert!(is_kept(), "no other gateway gets it until its work is settled");
+        // The database is away for long in the middle of it, and so is each look afterwards too late.
+        ownership.lapse();
+        let nothing = InProgress::default();
+        assert_eq!(work_in_progress(&team.store, &mut kept).await.unwrap(), nothing);
+        drop(kept);
+        assert!(!is_kept());
+        let mut kept = KeptAgents::new(&ownership);
+        assert_eq!(work_in_progress(&team.store, &mut kept).await.unwrap(), nothing);
+        assert!(kept.refused.contains(&coder) && ownership.holds_agent(&coder));
+    }
 
     #[test]
     fn the_delay_grows_with_each_failure_up_to_the_interval() {

@@ -82,7 +82,7 @@ impl Ownership {
     }
 
     /// Creates that of a gateway, or with `None` that of one without others.
-    fn of(me: Option<Epoch>) -> Arc<Self> {
+    pub(super) fn of(me: Option<Epoch>) -> Arc<Self> {
         let group = me.map(|me| {
             Mutex::new(Known {
                 me,
@@ -137,7 +137,8 @@ impl Ownership {
         self.group.as_ref().is_none_or(|group| lock(group).held.contains(subject))
     }
 
-    /// Returns `true` if the agent's lease is here, be its interrupted work taken up or not.
+    /// Returns `true` if the agent's lease is here, be its interrupted work taken up or not. It says so also after a silence in
+    /// which another gateway may have taken over, so whoever changes something for the agent asks [`Self::enter_agent`].
     #[must_use]
     pub fn holds_agent(&self, agent: &AgentId) -> bool {
         self.group.is_none() || self.holds(&LeaseSubject::agent(agent))
@@ -277,6 +278,48 @@ impl Known {
     /// Returns the agents whose leases are held.
     fn agents(&self) -> impl Iterator<Item = AgentId> {
         self.held.iter().filter_map(LeaseSubject::as_agent)
+    }
+}
+
+#[cfg(test)]
+impl Ownership {
+    /// Creates that of a gateway of a group which has these agents, while the gateway `second` has the others.
+    pub(crate) fn for_test(here: &[&str], elsewhere: &[&str]) -> Arc<Self> {
+        let (me, other) = (Epoch(1), Epoch(2));
+        let ids = |agents: &[&str]| -> BTreeSet<AgentId> {
+            agents.iter().map(|agent| agent.parse().unwrap()).collect()
+        };
+        let rows = |agents: &BTreeSet<AgentId>, owner: Epoch| -> BTreeMap<LeaseSubject, Lease> {
+            let row = |subject: LeaseSubject| Lease { subject, owner: Some(owner), token: 1 };
+            let rows = agents.iter().map(|agent| row(LeaseSubject::agent(agent)));
+            rows.map(|row| (row.subject.clone(), row)).collect()
+        };
+        let (here, elsewhere) = (ids(here), ids(elsewhere));
+        let mut leases = rows(&here, me);
+        let held = leases.keys().cloned().collect();
+        leases.extend(rows(&elsewhere, other));
+        let living = [(me, "first"), (other, "second")].map(|(epoch, name)| LivingGateway {
+            epoch,
+            home: name.to_owned(),
+            name: name.to_owned(),
+            address: format!("127.0.0.1:{}", epoch.0),
+            version: String::new(),
+            started_at: 0,
+            beat_until: 0,
+            peer: None,
+        });
+        let ownership = Self::of(Some(me));
+        let until = clock::boot_ms() + 600_000;
+        ownership.update(LeaseView { held, leases: &leases, living: &living, until });
+        ownership.settle_agents(&here);
+        ownership
+    }
+
+    /// Makes the time be over until which this gateway may begin anything, as if the database had been away for long.
+    pub(crate) fn lapse(&self) {
+        if let Some(group) = &self.group {
+            lock(group).until = 0;
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::{AGENTS, LIMIT, Pair, QUESTIONS};
 use crate::gateway::process::port;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
+use crate::team::approvals::{later, wants};
 use crate::team::stage::transcripts;
 
 /// A client of a home's gateway with a token.
@@ -155,10 +156,61 @@ async fn files_tasks_and_calls_of_a2a_reach_an_agent_of_another_gateway() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn any_gateway_makes_a_checkpoint_and_copies_a_team() {
+    let Some(pair) = Pair::new() else { return };
+    let _gateways = pair.start();
+    let theirs = agent_of(&pair, &pair.second);
+    let (near, far) = (owner(&pair.first), owner(&pair.second));
+    for client in [&near, &far] {
+        let call = Call::post(&format!("/api/agents/{theirs}/checkpoints")).json(&json!({})).unwrap();
+        let made = client.send(call, LIMIT).await.unwrap();
+        let (status, made) = (made.status(), json_of(made).await);
+        assert_eq!(status, 200, "{made}\n{}", pair.logs());
+    }
+    let fork = async |client: &Client, name: &str| {
+        let call = Call::post("/api/channels/work/fork").json(&json!({"name": name})).unwrap();
+        let answer = client.send(call, LIMIT).await.unwrap();
+        (answer.status(), json_of(answer).await)
+    };
+    let until_running = |expected: i64| {
+        wait_until("the turn runs, or has ended", LIMIT, || {
+            let running = pair.first.database().number("SELECT count(*) FROM turn WHERE state = 'running'");
+            (running == expected).then_some(()).ok_or_else(|| format!("{running} turns\n{}", pair.logs()))
+        });
+    };
+    let answered = tokio::spawn({
+        let (client, call) = (owner(&pair.second), message(theirs, QUESTIONS));
+        async move { json_of(client.send(call, LIMIT).await.unwrap()).await }
+    });
+    until_running(1);
+    let (status, refused) = fork(&near, "copy").await;
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("conflict")), "{refused}");
+    assert_eq!(refused["error"]["message"], format!("{theirs} is in the middle of a turn"));
+    answered.await.unwrap();
+    until_running(0);
+    // Each of the two has some of its agents.
+    for (client, name) in [(&near, "copy"), (&far, "other")] {
+        let (status, made) = fork(client, name).await;
+        assert_eq!(status, 200, "{made}\n{}", pair.logs());
+        assert_eq!(made["fork"]["agents"].as_array().map(Vec::len), Some(AGENTS.len()), "{made}");
+        let copy = format!("{theirs}-{name}");
+        wait_until("both gateways know the copies", LIMIT, || {
+            let listed = [&pair.first, &pair.second].map(|home| home.flock(["list", "--json"]).ok().stdout);
+            let is_known = listed.iter().all(|agents| agents.contains(&copy));
+            is_known.then_some(()).ok_or_else(|| format!("{listed:?}\n{}", pair.logs()))
+        });
+    }
+}
+
 /// The events of a home's gateway whose names begin with `types`.
 async fn watch(home: &TempHome, types: &str) -> ServerSentEvents {
-    let answer = owner(home).ask(Call::get(&format!("/api/events?types={types}")), LIMIT).await.unwrap();
-    answer.events()
+    watch_as(&owner(home), types).await
+}
+
+/// The same, as far as a client may see them.
+async fn watch_as(client: &Client, types: &str) -> ServerSentEvents {
+    client.ask(Call::get(&format!("/api/events?types={types}")), LIMIT).await.unwrap().events()
 }
 
 /// Waits for an event of this name whose data contains a text. Returns its data, and the data of the events before it.
@@ -227,6 +279,34 @@ async fn any_gateway_shows_the_events_and_the_turns_of_all() {
         let is_shown = lines.len() == 2 && AGENTS.iter().all(|agent| all.contains(agent));
         is_shown.then_some(()).ok_or(shown)
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_sees_of_the_events_of_all_gateways_what_is_theirs() {
+    let Some(pair) = Pair::new() else { return };
+    // The orchestrator asks in a session that it has with ann.
+    tokio::task::block_in_place(|| wants(&pair.first, "r-anns", "true", later()));
+    let _gateways = pair.start();
+    let token = |name: &str, role: &str| {
+        pair.first.flock(["person", "add", name, "--role", role]).ok();
+        pair.first.flock(["person", "token", name]).ok().stdout.trim().to_owned()
+    };
+    let (viewer, operator) = (token("vera", "viewer"), token("olga", "operator"));
+    let mut streams = Vec::new();
+    for home in [&pair.first, &pair.second] {
+        let [viewer, operator] = [&viewer, &operator].map(|token| client_with(home, token));
+        streams.push((watch_as(&viewer, "approval,channel").await, watch_as(&operator, "approval").await));
+    }
+    pair.second.flock(["approvals", "deny", "r-anns"]).ok();
+    for (_, operator) in &mut streams {
+        until_event(operator, "approval.decided", "r-anns").await;
+    }
+    // Both gateways have the decision now, so the viewer would get it before this message.
+    pair.first.flock(["channel", "post", "work", "that is all"]).ok();
+    for (viewer, _) in &mut streams {
+        let (_, before) = until_event(viewer, "channel.message", "\"work\"").await;
+        assert!(!before.contains("r-anns"), "{before}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,337 @@
+//! What is set back or copied stays at its gateway meanwhile. What another gateway has is left alone, but for a copy of a team.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::fork::ForkRequest;
+use super::rewind::RewindRequest;
+use super::team_fork::{CopyName, TeamForkRequest};
+use super::{AgentServices, CheckpointError, Checkpoints, TurnCheckpoints, journal};
+use crate::agent::TurnWatch as _;
+use crate::agent::transcript::RewindRecord;
+use crate::config::Agent;
+use crate::id::{AgentId, Party, SessionKey, TurnId};
+use crate::nix_store::ProfileDifference;
+use crate::provider::BoxFuture;
+use crate::store::{
+    LeaseSubject, NewSession, NewTurn, Store, StoredPrompt, TokenCounts, TurnCompletion, TurnState,
+};
+use crate::swarm::Actor;
+use crate::swarm::channel::ChannelSpec;
+use crate::swarm::lease::Ownership;
+use crate::swarm::testing::Team;
+
+/// A process that notes for each agent with which something happens if it is kept here at that moment.
+struct Services {
+    ownership: Arc<Ownership>,
+    seen: Mutex<Vec<(String, bool)>>,
+    store: Arc<Store>,
+    /// What happens once at the other gateway after the files of the first agent were copied.
+    meanwhile: Mutex<Option<Meanwhile>>,
+}
+
+/// A turn of an agent.
+struct Meanwhile {
+    agent: &'static str,
+    /// `true` if it also ends.
+    is_ended: bool,
+}
+
+impl Services {
+    fn note(&self, agent: &AgentId) {
+        let is_kept = self.ownership.is_in_use(&LeaseSubject::agent(agent));
+        self.seen.lock().unwrap().push((agent.to_string(), is_kept));
+    }
+}
+
+impl AgentServices for Services {
+    fn stop_sandbox<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        self.note(agent);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn packages_difference<'a>(
+        &'a self,
+        _: &'a AgentId,
+        _: u32,
+    ) -> BoxFuture<'a, Result<Option<ProfileDifference>, String>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn set_packages_back<'a>(&'a self, _: &'a AgentId, _: u32) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    fn copy_packages<'a>(
+        &'a self,
+        from: &'a AgentId,
+        _: &'a AgentId,
+        _: Option<u32>,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        self.note(from);
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        Box::pin(async move {
+            if let Some(Meanwhile { agent, is_ended }) = meanwhile {
+                let turn = begin(&self.store, agent).await;
+                if is_ended {
+                    end(&self.store, turn).await;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn forget_packages<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn set_back<'a>(
+        &'a self,
+        _: &'a SessionKey,
+        _: RewindRecord,
+    ) -> BoxFuture<'a, Result<(), CheckpointError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A team of which the gateway `second` has these agents, and this gateway `coder` and `tester` without them.
+struct Stage {
+    team: Team,
+    ownership: Arc<Ownership>,
+    services: Arc<Services>,
+    checkpoints: Arc<Checkpoints>,
+}
+
+impl Stage {
+    fn new(elsewhere: &[&str]) -> Self {
+        let here: Vec<&str> =
+            ["coder", "tester"].into_iter().filter(|agent| !elsewhere.contains(agent)).collect();
+        let ownership = Ownership::for_test(&here, elsewhere);
+        let team = Team::new();
+        for agent in ["coder", "tester"] {
+            let workspace = team.swarm.home().workspace(&agent.parse().unwrap());
+            std::fs::create_dir_all(&workspace).unwrap();
+            std::fs::write(workspace.join("notes"), agent).unwrap();
+        }
+        let (live, store) = (Arc::clone(team.swarm.live()), Arc::clone(&team.store));
+        let checkpoints = Arc::new(Checkpoints::new(live, store, Arc::clone(&ownership)));
+        let services = Arc::new(Services {
+            ownership: Arc::clone(&ownership),
+            seen: Mutex::default(),
+            store: Arc::clone(&team.store),
+            meanwhile: Mutex::default(),
+        });
+        checkpoints.serve(services.clone());
+        Self { team, ownership, services, checkpoints }
+    }
+
+    fn agent(&self, id: &str) -> Agent {
+        self.team.swarm.config().agent(&id.parse().unwrap()).unwrap().clone()
+    }
+
+    fn is_kept(&self, id: &str) -> bool {
+        self.ownership.is_in_use(&LeaseSubject::agent(&id.parse().unwrap()))
+    }
+
+    /// Waits until an agent is kept here, or no more.
+    async fn until_kept(&self, id: &str, expected: bool) {
+        let waited = async {
+            while self.is_kept(id) != expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waited).await.unwrap();
+    }
+
+    /// Returns what was noted since the last call.
+    fn seen(&self) -> Vec<(String, bool)> {
+        std::mem::take(&mut *self.services.seen.lock().unwrap())
+    }
+
+    async fn make(&self, id: &str) -> Result<(), CheckpointError> {
+        self.checkpoints.make(&self.agent(id), "human:ann".to_owned(), None).await.map(drop)
+    }
+
+    async fn fork(&self, id: &str) -> Result<(), CheckpointError> {
+        let name = "copy".parse().unwrap();
+        let request = ForkRequest { name, checkpoint: None, by: "human:ann".to_owned() };
+        self.checkpoints.fork(&self.agent(id), request).await.map(drop)
+    }
+
+    async fn fork_team(&self) -> Result<(), CheckpointError> {
+        let channel = self.team.swarm.channel(&"dev".parse().unwrap()).await.unwrap();
+        let request = TeamForkRequest {
+            channel,
+            copies: vec![CopyName::of_channel("second".parse().unwrap())],
+            by: Party::human("ann"),
+            race: None,
+            mentions: Vec::new(),
+        };
+        self.checkpoints.fork_team(request).await.map(drop)
+    }
+
+    /// Fails to copy the team because an agent is busy. Nothing is left of that.
+    async fn fails_to_fork_team(&self, busy: &str) {
+        let refused = self.fork_team().await.unwrap_err();
+        assert!(matches!(&refused, CheckpointError::Busy(agent) if agent.as_str() == busy), "{refused}");
+        let home = self.team.swarm.home();
+        assert!(!self.is_kept("coder") && !Checkpoints::is_team_fork_open(home));
+        for agent in ["coder-second", "tester-second"] {
+            let agent: AgentId = agent.parse().unwrap();
+            assert!(!home.agent(&agent).exists() && !home.workspace(&agent).exists(), "{agent}");
+            assert!(self.team.swarm.config().agent(&agent).is_none());
+        }
+        assert!(self.team.swarm.channel(&"second".parse().unwrap()).await.is_err());
+    }
+
+    async fn create_channel(&self) {
+        let members = ["coder", "tester", "human:ann"].map(|id| id.parse::<Party>().unwrap()).to_vec();
+        let wanted = ChannelSpec { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
+        self.team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
+    }
+}
+
+/// Begins a turn of an agent, as its gateway does.
+async fn begin(store: &Store, agent: &str) -> TurnId {
+    let turn = TurnId::new();
+    let key: SessionKey = format!("agent:{agent}:flock:main:ann").parse().unwrap();
+    let begin = NewTurn {
+        session: NewSession { key, file: agent.to_owned() },
+        turn,
+        model: "script/demo".to_owned(),
+        prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
+        now: 1,
+    };
+    store.turns().begin(begin).await.unwrap();
+    turn
+}
+
+async fn end(store: &Store, turn: TurnId) {
+    let ended = TurnCompletion {
+        state: TurnState::Done,
+        steps: 1,
+        tokens: TokenCounts::default(),
+        error: None,
+        at: 2,
+        pending: None,
+    };
+    store.turns().end(turn, ended).await.unwrap();
+}
+
+fn rewind() -> RewindRequest {
+    RewindRequest {
+        checkpoint: Some(1),
+        undo: false,
+        parts: None,
+        keep_others: false,
+        without_packages: false,
+        plan: None,
+        by: "human:ann".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_given_up_to_no_other_gateway_while_it_is_set_back_or_copied() {
+    let stage = Stage::new(&[]);
+    let coder = stage.agent("coder");
+    // The gate is closed, so the checkpoint is begun and waits.
+    let closed = stage.checkpoints.gate(&coder.id).alone().await.unwrap();
+    let opened = async {
+        stage.until_kept("coder", true).await;
+        drop(closed);
+    };
+    let (made, ()) = tokio::join!(stage.make("coder"), opened);
+    made.unwrap();
+    assert!(!stage.is_kept("coder"));
+    stage.checkpoints.rewind(&coder, rewind()).await.unwrap();
+    assert_eq!(stage.seen(), [("coder".to_owned(), true)]);
+    assert!(!stage.is_kept("coder"));
+    stage.fork("coder").await.unwrap();
+    assert_eq!(stage.seen(), [("coder".to_owned(), true)]);
+    stage.create_channel().await;
+    stage.fork_team().await.unwrap();
+    assert_eq!(stage.seen(), ["coder", "tester"].map(|agent| (agent.to_owned(), true)));
+    assert!(!stage.is_kept("coder") && !stage.is_kept("tester"));
+}
+
+#[tokio::test]
+async fn an_agent_stays_here_until_the_end_of_its_turn_was_looked_at() {
+    let stage = Stage::new(&[]);
+    let coder = stage.agent("coder");
+    let session: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+    let watch = TurnCheckpoints(Arc::clone(&stage.checkpoints));
+    let turn = watch.begin(&coder.id, &session, TurnId::new()).await;
+    turn.may_change().await;
+    // The look at the end waits for this.
+    let jobs = Arc::clone(&stage.checkpoints.gate(&coder.id).jobs).lock_owned().await;
+    drop(turn);
+    assert!(stage.is_kept("coder"));
+    drop(jobs);
+    stage.until_kept("coder", false).await;
+}
+
+#[tokio::test]
+async fn an_agent_of_another_gateway_is_neither_set_back_nor_copied() {
+    let stage = Stage::new(&["coder"]);
+    let coder = stage.agent("coder");
+    for refused in [
+        stage.make("coder").await,
+        stage.checkpoints.preview(&coder, rewind()).await.map(drop),
+        stage.checkpoints.rewind(&coder, rewind()).await.map(drop),
+        stage.fork("coder").await,
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, CheckpointError::Elsewhere { .. }), "{refused}");
+        assert_eq!(refused.to_string(), "the gateway second (127.0.0.1:2) has coder");
+    }
+    let home = stage.team.swarm.home();
+    assert!(!home.checkpoints(&coder.id).exists() && !home.workspace(&"copy".parse().unwrap()).exists());
+    assert!(stage.seen().is_empty());
+    // This one was silent for so long that another gateway may have the rest.
+    stage.make("tester").await.unwrap();
+    stage.ownership.lapse();
+    let refused = stage.make("tester").await.unwrap_err().to_string();
+    assert_eq!(refused, "another gateway has tester, or is about to take it");
+}
+
+#[tokio::test]
+async fn a_team_with_an_agent_of_another_gateway_is_copied_if_nothing_of_it_runs() {
+    let stage = Stage::new(&["tester"]);
+    stage.create_channel().await;
+    let turn = begin(&stage.team.store, "tester").await;
+    stage.fails_to_fork_team("tester").await;
+    end(&stage.team.store, turn).await;
+    let home = stage.team.swarm.home();
+    let tester = home.checkpoints(&"tester".parse().unwrap());
+    std::fs::create_dir_all(&tester).unwrap();
+    // The other gateway completes this rewind.
+    std::fs::write(journal::path(&tester), "{}").unwrap();
+    stage.fails_to_fork_team("tester").await;
+    std::fs::remove_file(journal::path(&tester)).unwrap();
+    assert!(stage.seen().is_empty());
+    stage.fork_team().await.unwrap();
+    assert_eq!(stage.seen(), [("coder".to_owned(), true), ("tester".to_owned(), false)]);
+    for agent in ["coder", "tester"] {
+        let copy: AgentId = format!("{agent}-second").parse().unwrap();
+        assert_eq!(std::fs::read_to_string(home.workspace(&copy).join("notes")).unwrap(), agent);
+    }
+    assert!(stage.team.swarm.channel(&"second".parse().unwrap()).await.is_ok());
+    assert!(!stage.is_kept("coder"));
+}
+
+#[tokio::test]
+async fn a_turn_at_another_gateway_in_the_middle_of_a_copy_of_a_team_is_found() {
+    let stage = Stage::new(&["tester"]);
+    stage.create_channel().await;
+    let all = [("coder".to_owned(), true), ("tester".to_owned(), false)];
+    for is_ended in [false, true] {
+        *stage.services.meanwhile.lock().unwrap() = Some(Meanwhile { agent: "tester", is_ended });
+        stage.fails_to_fork_team("tester").await;
+        assert_eq!(stage.seen(), all, "the turn began after the first look");
+        for turn in stage.team.store.turns().running().await.unwrap() {
+            end(&stage.team.store, turn.id).await;
+        }
+    }
+    stage.fork_team().await.unwrap();
+    assert_eq!(stage.seen(), all);
+}
