@@ -125,6 +125,12 @@ fn merge_missing(known: &mut Value, whole: &Value) {
     }
 }
 
+/// Returns `true` if the document has the agent.
+pub(crate) fn lists(document: &Value, id: &AgentId) -> bool {
+    let listed = document.pointer(&format!("/{}", GATEWAY_AGENTS.join("/"))).and_then(Value::as_array);
+    listed.is_some_and(|listed| listed.iter().any(|entry| entry["id"] == id.as_str()))
+}
+
 /// Returns the PATH of an agent's sandbox, in which its own packages come first.
 pub(super) fn sandbox_path(id: &AgentId) -> String {
     format!("/nix/var/nix/profiles/per-agent/{id}/bin:{STANDARD_PATH}")

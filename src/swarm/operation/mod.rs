@@ -71,6 +71,9 @@ pub enum OperationError {
         #[source]
         source: Box<SandboxError>,
     },
+    /// A gateway of the group still has the agent and would write its files and conversations again.
+    #[error("a gateway still has the agent {0}: its data is deleted once none has it")]
+    Owned(AgentId),
     /// A running OpenClaw still has the agent and would write its conversations again.
     #[error("OpenClaw still has the agent {0}: its conversations there are as they were")]
     OpenClaw(AgentId),
@@ -89,7 +92,7 @@ impl Explain for OperationError {
             Self::Config(error) => error.kind(),
             Self::Swarm(error) => error.kind(),
             Self::Workspace { source, .. } => source.kind(),
-            Self::Delete { .. } | Self::Packages { .. } | Self::OpenClaw(_) => Kind::Failed,
+            Self::Delete { .. } | Self::Packages { .. } | Self::Owned(_) | Self::OpenClaw(_) => Kind::Failed,
         }
     }
 
@@ -101,6 +104,7 @@ impl Explain for OperationError {
             Self::Delete { path, .. } => Some(format!("ls -ld {}", path.display())),
             Self::Workspace { source, .. } => source.hint(),
             Self::Packages { .. } => Some("flock doctor".to_owned()),
+            Self::Owned(_) => Some("flock status".to_owned()),
             Self::OpenClaw(agent) => Some(format!("flock restart; {agent} is finished by itself then")),
         }
     }

@@ -1,6 +1,10 @@
 //! The steps of an agent's removal.
 
 use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use super::{ExternalServices, OperationError, delete, own_folders};
 use crate::clock::unix_ms;
@@ -12,8 +16,15 @@ use crate::project;
 use crate::sandbox::engines::AgentPlace;
 use crate::sandbox::kubernetes::relocation;
 use crate::sandbox::workspace_volume::{self, FOREIGN, Removed};
-use crate::store::{AuditEntry, Level};
+use crate::store::{AuditEntry, LeaseSubject, Level, StoreError};
 use crate::swarm::Swarm;
+
+/// Longest time to wait until no gateway has the agent. After that the removal stays open, and is tried again later.
+const OWNER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time in which every gateway of a group has adopted a configuration. Until then it may still take the agent.
+const ADOPTION: Duration = Duration::from_secs(3);
+/// Pause between two looks which gateway has the agent.
+const OWNER_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A removal that runs for the first time or is repeated.
 pub(crate) struct Removal<'a> {
@@ -37,6 +48,7 @@ impl Removal<'_> {
         self.swarm.forget_agent(&self.pending.agent).await?;
         identity::remove_role(self.home(), &self.pending.agent)?;
         if self.purge {
+            self.until_unowned().await?;
             warnings.extend(self.purge().await?);
         }
         Ok(warnings)
@@ -98,6 +110,42 @@ impl Removal<'_> {
             }
             Err(source) => Err(OperationError::Workspace { agent: agent.clone(), source: Box::new(source) }),
         }
+    }
+
+    /// Waits until no gateway of a group has the agent, nor will take it. Each of them gives it up once it has adopted the
+    /// configuration and the agent's turns have ended.
+    async fn until_unowned(&self) -> Result<(), OperationError> {
+        let deadline = Instant::now() + OWNER_TIMEOUT;
+        let mut free_since: Option<Instant> = None;
+        while let Some(is_free) = self.is_free().await? {
+            let now = Instant::now();
+            free_since = is_free.then(|| free_since.unwrap_or(now));
+            if free_since.is_some_and(|since| now - since >= ADOPTION) {
+                break;
+            }
+            if now >= deadline {
+                return Err(OperationError::Owned(self.pending.agent.clone()));
+            }
+            sleep(OWNER_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if no gateway has the agent, and the configuration that the gateways share has lost it. Returns `None`
+    /// if there is no group, or if none of its gateways lives.
+    pub(super) async fn is_free(&self) -> Result<Option<bool>, StoreError> {
+        let (store, agent) = (self.swarm.store(), &self.pending.agent);
+        let Some(group) = store.gateway_group().find().await? else { return Ok(None) };
+        let (now, gateways) = store.gateways().living().await?;
+        if gateways.iter().all(|gateway| gateway.beat_until <= now) {
+            return Ok(None);
+        }
+        // Other gateways can't adopt one that is not JSON, and keep the agent.
+        let shared: Value = serde_json::from_str(&group.config.text).unwrap_or_default();
+        let subject = LeaseSubject::agent(agent);
+        let leases = store.leases().list().await?;
+        let is_owned = leases.iter().any(|lease| lease.subject == subject && lease.owner.is_some());
+        Ok(Some(!is_owned && !agents::lists(&shared, agent)))
     }
 
     /// Deletes the agent's data. Rows go before files: a row without its file would begin the transcript of the next

@@ -1,9 +1,13 @@
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
 use crate::config;
 use crate::id::{ChannelId, Party, SessionKey};
-use crate::store::{AuditFilter, InboxItemKind, NewInboxItem, NewSession};
+use crate::store::{
+    AuditEntry, AuditFilter, InboxItemKind, LeaseSubject, Level, NewGateway, NewInboxItem, NewSession,
+    SharedConfig, testing,
+};
 use crate::swarm::Actor;
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
@@ -162,6 +166,40 @@ async fn an_interrupted_removal_is_finished_by_the_next_call() {
         assert_eq!(removals(&team).await, 1, "{at:?}: the audit says it once");
         assert!(finish_all(&team.swarm, &whole).await.unwrap().is_empty());
     }
+}
+
+#[tokio::test]
+async fn an_agent_is_free_once_no_gateway_of_the_group_has_it_or_will_take_it() {
+    let team = team().await;
+    let (store, pending) = (&team.store, removal(&team, true));
+    let services = InterruptedServices::new(InterruptAt::Never);
+    let workspace = team.swarm.home().workspace(&coder());
+    let (swarm, purge) = (&team.swarm, true);
+    let removal =
+        removal::Removal { swarm, services: &services, pending: &pending, workspace: &workspace, purge };
+    assert_eq!(removal.is_free().await.unwrap(), None, "there is no group");
+    let config = |text: String| SharedConfig { text, root: String::new(), by: String::new() };
+    let with_coder = fs_err::read_to_string(swarm.home().config()).unwrap();
+    let entry = AuditEntry::new("human:ann", "gateway.invite", "gateways", Level::Yellow, String::new());
+    assert!(store.gateway_group().make("mark".into(), config(with_coder), entry, 1).await.unwrap());
+    assert_eq!(removal.is_free().await.unwrap(), None, "no gateway lives");
+    let new = NewGateway {
+        home: "a".into(),
+        name: "a".into(),
+        address: "127.0.0.1:1".into(),
+        version: "1.0.0".into(),
+    };
+    let owner = testing::register_gateway(store, new).await;
+    assert_eq!(removal.is_free().await.unwrap(), Some(false), "it may take the agent");
+    store.gateway_group().replace_config(1, config("{}".into())).await.unwrap();
+    assert_eq!(removal.is_free().await.unwrap(), Some(true));
+    let subject = BTreeSet::from([LeaseSubject::agent(&coder())]);
+    store.leases().take(owner, subject.clone()).await.unwrap();
+    assert_eq!(removal.is_free().await.unwrap(), Some(false), "it has the agent");
+    store.leases().give_up(owner, subject).await.unwrap();
+    assert_eq!(removal.is_free().await.unwrap(), Some(true));
+    store.gateways().leave(owner).await.unwrap();
+    assert_eq!(removal.is_free().await.unwrap(), None, "no gateway lives any more");
 }
 
 #[tokio::test]

@@ -271,6 +271,24 @@ fn a_change_of_the_configuration_reaches_the_other_gateway() {
 }
 
 #[test]
+fn the_data_of_an_agent_is_deleted_only_after_its_gateway_has_given_it_up() {
+    let Some(pair) = Pair::new() else { return };
+    let _gateways = pair.start();
+    let agent = AGENTS.into_iter().find(|agent| pair.has(&pair.second, agent)).unwrap();
+    Pair::ask(&pair.first, QUESTIONS);
+    wait_until("all turns run", LIMIT, || {
+        let running = pair.first.database().number("SELECT count(*) FROM turn WHERE state = 'running'");
+        (running >= 4).then_some(()).ok_or_else(|| format!("{running} turns\n{}", pair.logs()))
+    });
+    pair.first.flock(["remove", agent, "--purge", "--yes"]).ok();
+    let owned = pair.count(&format!("l.subject = '{agent}' AND l.epoch IS NOT NULL"));
+    assert_eq!(owned, 0, "{agent}\n{}", pair.logs());
+    for folder in ["agents", "workspaces"] {
+        assert!(!pair.first.file(folder).join(agent).exists(), "{agent}: {folder}\n{}", pair.logs());
+    }
+}
+
+#[test]
 fn a_second_gateway_needs_an_invitation_and_the_files() {
     if postgres::server().is_none() {
         return;
