@@ -5,6 +5,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ use crate::config::{self, Agent, ConfigError, agents};
 use crate::error::chain;
 use crate::generation::Origin;
 use crate::home::scratch::{self, ScratchDir};
-use crate::home::{Home, regular};
+use crate::home::{Home, instance, regular};
 use crate::id::{AgentId, ChannelId, SessionKey, SessionKind};
 use crate::store::{AuditEntry, Level, NewSession, Session};
 
@@ -51,21 +52,24 @@ pub(crate) struct ForkView {
 
 /// Prefix of the names of what is not complete.
 const UNFINISHED: &str = ".fork-";
+/// The time after which a draft of another home is taken for one that nobody will complete or remove: no fork takes as long.
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 
 impl Checkpoints {
     /// Makes a new agent with the settings, files, conversations and packages of an agent.
     ///
     /// # Errors
     ///
-    /// Returns [`CheckpointError::Busy`] during a turn unless a checkpoint is given, [`CheckpointError::Taken`] if files
-    /// or sessions of an agent with the new id exist, and another error if a step fails. The new agent does not exist
-    /// then.
+    /// Returns [`CheckpointError::Busy`] during a turn unless a checkpoint is given, [`CheckpointError::Elsewhere`] if another
+    /// gateway has the agent, [`CheckpointError::Taken`] if files or sessions of an agent with the new id exist, and another
+    /// error if a step fails. The new agent does not exist then.
     pub(crate) async fn fork(
         &self,
         agent: &Agent,
         request: ForkRequest,
     ) -> Result<ForkView, CheckpointError> {
         let ForkRequest { name, checkpoint, by } = request;
+        let _lease = self.keep(&agent.id).await?;
         let _one = self.forks.lock().await;
         if self.config().agent(&name).is_some() {
             return Err(ConfigError::Exists(name).into());
@@ -192,14 +196,12 @@ fn copy(
             (record.files.ok_or(without)?, Some(record))
         }
     };
+    let drafts = format!("{UNFINISHED}{}-", instance::read(home)?);
     let above = [home.workspaces(), home.agents()];
     for above in &above {
-        // What a killed fork has left.
-        let left: Vec<String> =
-            scratch::names(above).into_iter().filter(|name| name.starts_with(UNFINISHED)).collect();
-        scratch::sweep(above, &left);
+        sweep_drafts(above, &drafts);
     }
-    let unfinished = format!("{UNFINISHED}{:08x}", rand::random::<u32>());
+    let unfinished = format!("{drafts}{:08x}", rand::random::<u32>());
     let files = ScratchDir::make(&above[0], &unfinished)?;
     let own = ScratchDir::make(&above[1], &unfinished)?;
     store.extract(tree, &files.path())?;
@@ -224,6 +226,22 @@ fn copy(
     put(&files.path(), &home.workspace(new))?;
     let number = moment.and_then(|moment| packages::at(home, &agent.id, &moment));
     Ok((copied, number))
+}
+
+/// Removes what killed forks of this home have left, whose names begin with `own`, and what those of other homes left long
+/// ago. The homes of a group share the folder, so a young draft of another one may be in use.
+fn sweep_drafts(above: &Path, own: &str) {
+    let is_left = |name: &String| {
+        name.starts_with(own) || (name.starts_with(UNFINISHED) && is_abandoned(&above.join(name)))
+    };
+    let left: Vec<String> = scratch::names(above).into_iter().filter(is_left).collect();
+    scratch::sweep(above, &left);
+}
+
+fn is_abandoned(draft: &Path) -> bool {
+    let changed = fs_err::symlink_metadata(draft).and_then(|facts| facts.modified());
+    // The clock of the machine that made it may be ahead. Then it seems to be of later, and stays.
+    changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED))
 }
 
 /// Copies a conversation up to a moment. Returns `None` for one that the new agent does not get.
@@ -296,4 +314,50 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), CheckpointError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::config::agents::NewAgent;
+    use crate::config::{CheckpointSettings, Role, parse, starter};
+
+    #[test]
+    fn a_fork_leaves_the_drafts_of_other_homes_unless_they_are_abandoned() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        instance::settle(&home).unwrap();
+        let id: AgentId = "coder".parse().unwrap();
+        let mut document = starter::document(&home, None, "token", 3779);
+        agents::add(&mut document, &home, &NewAgent::new(id.clone(), Role::Worker)).unwrap();
+        let agent = parse::config(&document, &home).unwrap().agent(&id).unwrap().clone();
+        fs_err::create_dir_all(&agent.workspace).unwrap();
+        let own = format!("{UNFINISHED}{}-1", instance::read(&home).unwrap());
+        for above in [home.workspaces(), home.agents()] {
+            for name in [own.as_str(), ".fork-other-young", ".fork-other-old"] {
+                fs_err::create_dir_all(above.join(name).join("deep")).unwrap();
+            }
+            let old = std::fs::File::open(above.join(".fork-other-old")).unwrap();
+            old.set_modified(SystemTime::now() - ABANDONED * 2).unwrap();
+        }
+        let copying = AgentCopy {
+            home: home.clone(),
+            agent: agent.clone(),
+            new: "copy".parse().unwrap(),
+            sessions: Vec::new(),
+            checkpoint: None,
+            peers: PeerNames::default(),
+        };
+        let mut store = AgentStore::open(&home, &agent, CheckpointSettings::default()).unwrap();
+        copying.make(&mut store).unwrap();
+        for above in [home.workspaces(), home.agents()] {
+            let mut drafts = scratch::names(&above);
+            drafts.retain(|name| name.starts_with(UNFINISHED));
+            assert_eq!(drafts, [".fork-other-young"], "{}", above.display());
+        }
+        assert!(home.workspace(&copying.new).is_dir() && home.agent(&copying.new).is_dir());
+    }
 }

@@ -99,6 +99,8 @@ enum StoredOutcome {
 /// called, the request did nothing and the key becomes free.
 pub(crate) struct Claim {
     key: IdempotencyKey,
+    /// The turn for which it was claimed. After a late end, the key may be another one's.
+    turn: TurnId,
     hold: Option<KeyGuard>,
     began: bool,
 }
@@ -147,7 +149,7 @@ pub(crate) async fn claim(
         // The entry in memory only orders requests of this process. The row makes the key hold across a restart.
         let known = store.idempotency_keys().claim(key.clone(), session.clone(), turn, unix_ms()).await;
         let Some(known) = known.map_err(ApiError::explained)? else {
-            return Ok(ClaimOutcome::Now(Some(Claim { key, hold: Some(hold), began: false })));
+            return Ok(ClaimOutcome::Now(Some(Claim { key, turn, hold: Some(hold), began: false })));
         };
         if known.digest != key.digest {
             return Err(key_reused());
@@ -157,7 +159,7 @@ pub(crate) async fn claim(
         };
         let Some(kept) = known_outcome(gateway, &key, &known, &session, turn).await? else {
             // The earlier request did nothing, so its key is free for this one.
-            store.idempotency_keys().release(key.clone()).await.map_err(ApiError::explained)?;
+            store.idempotency_keys().release(key.clone(), turn).await.map_err(ApiError::explained)?;
             continue;
         };
         let created_at = known.created_at;
@@ -230,13 +232,14 @@ async fn known_outcome(
         },
     };
     // The outcome is stored, so a further repeat does not have to look at the turn again.
-    store_outcome(gateway, key, &kept).await;
+    store_outcome(gateway, key, turn, &kept).await;
     Ok(Some(kept))
 }
 
-async fn store_outcome(gateway: &Gateway, key: &IdempotencyKey, kept: &StoredOutcome) {
+async fn store_outcome(gateway: &Gateway, key: &IdempotencyKey, turn: TurnId, kept: &StoredOutcome) {
     let Ok(text) = serde_json::to_string(kept) else { return };
-    if let Err(error) = gateway.swarm.store().idempotency_keys().set_answer(key.clone(), text).await {
+    let keys = gateway.swarm.store().idempotency_keys();
+    if let Err(error) = keys.set_answer(key.clone(), turn, text).await {
         tracing::error!(error = chain(&error), "failed to keep the answer to a request");
     }
 }
@@ -256,7 +259,7 @@ impl Claim {
         let kept = match ended {
             Ok(answer) => StoredOutcome::Answer(answer.clone()),
             Err(error) if !error.did_something => {
-                free(&gateway, self.key.clone()).await;
+                free(&gateway, self.key.clone(), self.turn).await;
                 return;
             }
             Err(error) => StoredOutcome::Failure {
@@ -266,7 +269,7 @@ impl Claim {
                 hint: error.hint.clone(),
             },
         };
-        store_outcome(&gateway, &self.key, &kept).await;
+        store_outcome(&gateway, &self.key, self.turn, &kept).await;
         // The entry is released only now, so that a waiting repeat finds the stored outcome.
         drop(hold);
     }
@@ -275,16 +278,16 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let Some(hold) = self.hold.take().filter(|_| !self.began) else { return };
-        let key = self.key.clone();
+        let (key, turn) = (self.key.clone(), self.turn);
         // `drop` can't wait for the database, so a task frees the key.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { free(&hold.gateway, key).await });
+            runtime.spawn(async move { free(&hold.gateway, key, turn).await });
         }
     }
 }
 
-async fn free(gateway: &Gateway, key: IdempotencyKey) {
-    let freed: Result<(), StoreError> = gateway.swarm.store().idempotency_keys().release(key).await;
+async fn free(gateway: &Gateway, key: IdempotencyKey, turn: TurnId) {
+    let freed: Result<(), StoreError> = gateway.swarm.store().idempotency_keys().release(key, turn).await;
     if let Err(error) = freed {
         tracing::error!(error = chain(&error), "failed to free an idempotency key");
     }

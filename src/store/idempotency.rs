@@ -117,26 +117,36 @@ impl IdempotencyKeys<&Store> {
         .await
     }
 
-    /// Stores the outcome of a request.
-    pub(crate) async fn set_answer(self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
+    /// Stores the outcome of the request that claimed the key for this turn. If a later request has the key by now, nothing
+    /// is changed.
+    pub(crate) async fn set_answer(
+        self,
+        key: IdempotencyKey,
+        turn: TurnId,
+        answer: String,
+    ) -> Result<(), StoreError> {
         self.write("keep the answer to a request", move |transaction| {
             transaction
-                .prepare_cached("UPDATE idempotency_key SET answer = ?3 WHERE caller = ?1 AND name = ?2")?
-                .execute((&key.caller, &key.name, answer))
+                .prepare_cached(
+                    "UPDATE idempotency_key SET answer = ?4 WHERE caller = ?1 AND name = ?2 AND turn = ?3",
+                )?
+                .execute((&key.caller, &key.name, turn.to_string(), answer))
                 .map(drop)
         })
         .await
     }
 
-    /// Frees a key whose request had no effect. A key with an outcome is kept.
-    pub(crate) async fn release(self, key: IdempotencyKey) -> Result<(), StoreError> {
+    /// Frees a key whose request had no effect. A key with an outcome is kept, and so is one that another turn claimed since:
+    /// a gateway may free it late, when the client has already repeated its request at another one.
+    pub(crate) async fn release(self, key: IdempotencyKey, turn: TurnId) -> Result<(), StoreError> {
         self.write("free an idempotency key", move |transaction| {
             // A key with an answer belongs to a request that had an effect.
             transaction
                 .prepare_cached(
-                    "DELETE FROM idempotency_key WHERE caller = ?1 AND name = ?2 AND answer IS NULL",
+                    "DELETE FROM idempotency_key
+                     WHERE caller = ?1 AND name = ?2 AND turn = ?3 AND answer IS NULL",
                 )?
-                .execute((&key.caller, &key.name))
+                .execute((&key.caller, &key.name, turn.to_string()))
                 .map(drop)
         })
         .await
@@ -167,9 +177,9 @@ mod tests {
         assert!(
             store.idempotency_keys().claim(key("b"), session.clone(), turn, start).await.unwrap().is_none()
         );
-        store.idempotency_keys().set_answer(key("a"), "done".to_owned()).await.unwrap();
-        store.idempotency_keys().release(key("a")).await.unwrap();
-        store.idempotency_keys().release(key("b")).await.unwrap();
+        store.idempotency_keys().set_answer(key("a"), turn, "done".to_owned()).await.unwrap();
+        store.idempotency_keys().release(key("a"), turn).await.unwrap();
+        store.idempotency_keys().release(key("b"), turn).await.unwrap();
         drop(store);
         let store = Store::open(&home).unwrap();
         let last = start + KEY_LIFETIME - 1;
@@ -189,5 +199,27 @@ mod tests {
                 .unwrap()
                 .is_none()
         );
+    }
+
+    #[tokio::test]
+    async fn a_late_end_of_one_turn_leaves_the_key_to_the_turn_that_claimed_it_since() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
+        home.make_folders().unwrap();
+        let store = Store::open(&home).unwrap();
+        let key = || IdempotencyKey { caller: "a".to_owned(), name: "k".to_owned(), digest: "d".to_owned() };
+        let session: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+        let keys = || store.idempotency_keys();
+        let (first, second) = (TurnId::new(), TurnId::new());
+        for turn in [first, second] {
+            assert!(keys().claim(key(), session.clone(), turn, 1).await.unwrap().is_none());
+            keys().release(key(), first).await.unwrap();
+        }
+        keys().set_answer(key(), first, "late".to_owned()).await.unwrap();
+        let known = keys().find(&key(), 1).await.unwrap().unwrap();
+        assert_eq!((known.turn, known.answer), (Some(second), None));
+        keys().set_answer(key(), second, "done".to_owned()).await.unwrap();
+        let known = keys().find(&key(), 1).await.unwrap().unwrap();
+        assert_eq!((known.turn, known.answer.as_deref()), (Some(second), Some("done")));
     }
 }
