@@ -13,6 +13,7 @@ use http_body_util::Full;
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use nix::sys::socket::{setsockopt, sockopt};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -25,6 +26,13 @@ use crate::swarm::lease::Ownership;
 
 /// Longest time until another gateway has taken a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The silence in seconds after which the system asks the other machine if the connection is still there.
+const KEEPALIVE_IDLE_S: u32 = 10;
+/// The time in seconds until it asks again.
+const KEEPALIVE_INTERVAL_S: u32 = 5;
+/// The time in milliseconds after which a connection is lost whose other machine confirms nothing: neither what was sent nor
+/// these questions.
+const PATH_TIMEOUT_MS: u32 = 25_000;
 
 /// The reason why another gateway did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +82,7 @@ pub(super) async fn send(
     // The name is not looked at: the key says who it is.
     let name = ServerName::try_from("flock").map_err(|error| unreachable(std::io::Error::other(error)))?;
     let connect = async {
-        let stream = TcpStream::connect(&peer.address).await?;
-        stream.set_nodelay(true)?;
+        let stream = open(&peer.address).await?;
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     };
     let late = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
@@ -99,6 +106,18 @@ pub(super) async fn send(
         None => PeerError::Lost { address: address() },
     })?;
     Ok(answer.map(|body| Body::new(PassedBody { body, gone, _connection: connection })))
+}
+
+/// Opens a connection that ends soon after its path is dead, as when a firewall has forgotten it. The system of the other
+/// machine confirms by itself that it is there, so a gateway may be silent for as long as its turn takes.
+async fn open(address: &str) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    setsockopt(&stream, sockopt::KeepAlive, &true)?;
+    setsockopt(&stream, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE_S)?;
+    setsockopt(&stream, sockopt::TcpKeepInterval, &KEEPALIVE_INTERVAL_S)?;
+    setsockopt(&stream, sockopt::TcpUserTimeout, &PATH_TIMEOUT_MS)?;
+    Ok(stream)
 }
 
 /// The body of an answer of another gateway.
@@ -130,5 +149,26 @@ impl HttpBody for PassedBody {
 
     fn size_hint(&self) -> hyper::body::SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_whose_path_is_dead_ends_within_half_a_minute() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = open(&listener.local_addr().unwrap().to_string()).await.unwrap();
+        assert!(getsockopt(&stream, sockopt::KeepAlive).unwrap());
+        let idle = getsockopt(&stream, sockopt::TcpKeepIdle).unwrap();
+        let interval = getsockopt(&stream, sockopt::TcpKeepInterval).unwrap();
+        let limit = getsockopt(&stream, sockopt::TcpUserTimeout).unwrap();
+        // One unanswered question is not the end of it, and the limit is looked at when the next one is due.
+        assert!(limit > 0 && limit >= (idle + interval) * 1000, "{idle} {interval} {limit}");
+        assert!(limit + interval * 1000 <= 30_000, "{idle} {interval} {limit}");
     }
 }
