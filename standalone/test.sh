@@ -238,7 +238,7 @@ repeat_tests() {
 }
 
 release=(env --unset=RUSTC_WORKSPACE_WRAPPER cargo build --locked --release)
-docs=(env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items --quiet)
+docs=(env RUSTDOC="$PWD/standalone/rustdoc.sh" cargo test --locked --doc --quiet)
 
 run_clippy() {
     [ -z "$linting" ] || return 0
