@@ -615,15 +615,19 @@ impl People<&Store> {
             if removed == 0 {
                 return Ok(false);
             }
+            transaction
+                .prepare_cached(
+                    "UPDATE client_token SET revoked_at = ?2 WHERE person = ?1 AND revoked_at IS NULL",
+                )?
+                .execute((&name, now))?;
             for statement in [
-                "UPDATE client_token SET revoked_at = ?2 WHERE person = ?1 AND revoked_at IS NULL",
-                "DELETE FROM sign_in WHERE lower(person) = ?1 AND ?2 > 0",
+                "DELETE FROM sign_in WHERE lower(person) = ?1",
                 // Otherwise the account would still speak under the name.
-                "DELETE FROM account WHERE lower(person) = 'human:' || ?1 AND ?2 > 0",
+                "DELETE FROM account WHERE lower(person) = 'human:' || CAST(?1 AS TEXT)",
                 // Another person may get the account.
-                "UPDATE person SET oidc_issuer = NULL, oidc_subject = NULL, oidc_email = NULL WHERE name = ?1 AND ?2 > 0",
+                "UPDATE person SET oidc_issuer = NULL, oidc_subject = NULL, oidc_email = NULL WHERE name = ?1",
             ] {
-                transaction.prepare_cached(statement)?.execute((&name, now))?;
+                transaction.prepare_cached(statement)?.execute([&name])?;
             }
             audit::append(transaction, &entry, now)?;
             Ok(true)

@@ -202,7 +202,7 @@ async fn ask_without_end(mut far: DuplexStream) -> DuplexStream {
         }
     }
     let again = Reply::Confirm { received: Number::default(), again: true };
-    far.write_all(&reply(&frames[0].nonce, &again).repeat(200)).await.unwrap();
+    far.write_all(&reply(&frames[0].nonce, &again).repeat(400)).await.unwrap();
     far
 }
 
@@ -221,7 +221,7 @@ async fn a_helper_that_asks_for_the_same_again_and_again_is_given_up() {
     let hostile = tokio::spawn(ask_without_end(far));
     let client =
         HelperClient::attach_resumable((Box::new(reader), Box::new(writer)), None, redial).await.unwrap();
-    let command = Command { command: "x".repeat(1_000_000), keep: 100, ..Command::default() };
+    let command = Command { command: "x".repeat(100_000), keep: 100, ..Command::default() };
     let cancel = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(60), client.run(&command, &cancel));
     let error = run.await.expect("it is given up").unwrap_err();
