@@ -21,7 +21,7 @@ chosen=(
     agent::delivery:: agent::sessions:: agent::faults::after_a_kill agent::faults::what_the_transcript_says
     cli::audit:: cli::request:: cli::receipt::
     faults::a_kill_at_any_moment faults::database:: faults::forgery:: faults::removal::
-    gateway::freeze:: gateway::replaced:: gateway::tokens::
+    gateway::freeze:: gateway::people:: gateway::replaced:: gateway::tokens::
     supervise::trouble::a_crash_loop team::channels:: team::gateways:: team::requests::
 )
 
