@@ -74,7 +74,8 @@ fn an_agent_finds_its_own_texts_and_shared_ones_and_a_person_finds_them_too() {
     let found =
         home.flock(["search", "zebra story", "--agent", "bob", "--in", "sessions", "--json"]).ok().json();
     assert!(found["results"][0]["session"].as_str().unwrap().starts_with("agent:bob:"), "{found}");
-    assert!(!found.to_string().contains("ada"), "{found}");
+    // An id may have these letters as digits.
+    assert!(!found.to_string().contains("agent:ada"), "{found}");
 }
 
 #[test]
