@@ -40,7 +40,7 @@ pub struct Owner {
     pub since: i64,
 }
 
-/// What the home remembers. No backup has it, and none brings it back.
+/// The home's memory of the store that it has marked. No backup has it, and none brings it back.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Record {

@@ -1,4 +1,5 @@
-//! What is set back or copied stays at its gateway meanwhile. What another gateway has is left alone, but for a copy of a team.
+//! Tests of agents that are set back or copied: each stays at its gateway meanwhile, and only a copy of a team takes those of
+//! other gateways.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +27,7 @@ struct Services {
     ownership: Arc<Ownership>,
     seen: Mutex<Vec<(String, bool)>>,
     store: Arc<Store>,
-    /// What happens once at the other gateway after the files of the first agent were copied.
+    /// The work that the other gateway does once, after the files of the first agent were copied.
     meanwhile: Mutex<Option<Meanwhile>>,
 }
 

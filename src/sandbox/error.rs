@@ -105,7 +105,7 @@ pub enum SandboxError {
     #[error("the processes of {agent} can't be {done}: {reason}")]
     NotSignalled {
         agent: AgentId,
-        /// What the signal does: `stopped` or `continued`.
+        /// The effect of the signal: `stopped` or `continued`.
         done: &'static str,
         /// The reason, for example `64 commands run already`.
         reason: String,

@@ -38,7 +38,7 @@ pub(crate) struct Visitor {
     pub made_by: Option<String>,
 }
 
-/// What a browser gets that opens the address of a good code.
+/// The answer to a browser that opens the address of a good code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodeStep {
     /// A page that leads it to the same address again.

@@ -25,7 +25,7 @@ pub(crate) use command::{PREFIX, check};
 /// Least memory of the programs that are known to work.
 const LEAST_MEMORY: u64 = 1 << 30;
 
-/// What a runtime's name says about a program, which may not exist.
+/// The description of a program by the name of its runtime. The program may not exist.
 pub(crate) struct Description {
     /// The name for people.
     pub(super) title: String,
