@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::InstallError;
 use super::error::io;
+use crate::home::free_space;
 
 /// Memory and disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +24,7 @@ pub(crate) struct MachineResources {
 ///
 /// Returns an error if the file system of `home` cannot be queried.
 pub(crate) fn measure(home: &Path, staging: &Path) -> Result<MachineResources, InstallError> {
-    // The blocks available to this user are fewer than all free ones, because some are reserved for root.
-    let found = nix::sys::statvfs::statvfs(home).map_err(|error| io("measure", home)(error.into()))?;
-    let free = (found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64);
+    let free = free_space::measure(home).map_err(io("measure", home))?;
     let disk = free.saturating_add(disk_usage(staging));
     // An unknown amount of memory is no reason to refuse.
     let memory = memory().unwrap_or(u64::MAX);

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::copy::{CopyMode, check_cancelled, copy};
 use crate::home::lock::Lock;
-use crate::home::{Home, HomeError, atomic};
+use crate::home::{Home, HomeError, atomic, free_space};
 use crate::id::AgentId;
 use crate::install::InstalledVersion;
 
@@ -199,8 +199,7 @@ pub(crate) fn is_copyable(home: &Home, state: &Path) -> bool {
 
 /// Returns `true` if a copy of this size leaves the same amount of space free.
 fn has_space_for(home: &Home, bytes: u64) -> bool {
-    let Ok(found) = nix::sys::statvfs::statvfs(&home.openclaw_versions()) else { return false };
-    let free = found.blocks_available().saturating_mul(found.fragment_size());
+    let Ok(free) = free_space::measure(&home.openclaw_versions()) else { return false };
     bytes.saturating_mul(2) <= free
 }
 

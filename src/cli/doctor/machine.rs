@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::{Failure, team, util_linux, write_check};
 use super::check::Check;
 use crate::env;
-use crate::home::Home;
+use crate::home::{Home, free_space};
 use crate::supervise::gateway_client::Client;
 use crate::supervise::health::PORT_HINT;
 
@@ -68,9 +68,9 @@ pub(crate) fn space(home: &Home) -> Check {
     const NAME: &str = "space";
     // The home may not exist yet. Its nearest existing parent is on the file system that it will be on.
     let there = home.root().ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-    match nix::sys::statvfs::statvfs(there) {
-        Ok(facts) => {
-            let mib = facts.blocks_available().saturating_mul(facts.fragment_size()) >> 20;
+    match free_space::measure(there) {
+        Ok(free) => {
+            let mib = free >> 20;
             let text = format!("{mib} MiB free at {}", there.display());
             if mib < MIN_FREE_MIB {
                 Check::warn(NAME, text, format!("df -h {}", there.display()))
