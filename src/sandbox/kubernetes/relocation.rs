@@ -107,7 +107,8 @@ impl KubernetesSandbox {
         if let Some(live) = slot.live() {
             return Ok(work_of(&live).await);
         }
-        let Some(found) = own_pod(placed, &self.home, agent).await? else { return Ok(None) };
+        let instance = read_instance(&self.home)?;
+        let Some(found) = own_pod(placed, &instance, agent).await? else { return Ok(None) };
         if PodState::of(&found) != PodState::Running {
             return Ok(None);
         }
@@ -157,13 +158,12 @@ async fn work_of(live: &LivePod) -> Option<String> {
 /// Returns the pod of an agent, or `None` if there is none.
 async fn own_pod(
     placed: &PlacedCluster,
-    home: &Home,
+    instance: &str,
     agent: &AgentId,
 ) -> Result<Option<Value>, SandboxError> {
-    let instance = read_instance(home)?;
-    let found = placed.client.get(ObjectKind::Pod, &objects::pod_name(&instance, agent)).await?;
+    let found = placed.client.get(ObjectKind::Pod, &objects::pod_name(instance, agent)).await?;
     if let Some(found) = &found {
-        own(&labelled(&instance), found)?;
+        own(&labelled(instance), found)?;
     }
     Ok(found)
 }
@@ -183,10 +183,10 @@ pub(crate) async fn remove_sandbox(
     home: &Home,
     agent: &AgentId,
 ) -> Result<(), SandboxError> {
-    if let Some(found) = own_pod(placed, home, agent).await? {
+    let instance = read_instance(home)?;
+    if let Some(found) = own_pod(placed, &instance, agent).await? {
         remove_found(placed, &found).await?;
     }
-    let instance = read_instance(home)?;
     let name = objects::pod_name(&instance, agent);
     if let Some(found) = placed.client.get(ObjectKind::Identity, &name).await? {
         own(&labelled(&instance), &found)?;
