@@ -72,7 +72,13 @@ pub(super) fn describe(name: &str) -> Option<Description> {
 
 /// Returns the program that a runtime's name describes, or `None` if it describes none.
 pub(super) fn named(name: &str) -> Option<&'static dyn Program> {
-    describe(name).map(|description| keep(name, description))
+    known(name).or_else(|| describe(name).map(|description| keep(name, description)))
+}
+
+/// Returns the program with this name if it was made before.
+fn known(name: &str) -> Option<&'static dyn Program> {
+    let known = *lock(kept()).get(name)?;
+    Some(known)
 }
 
 /// The programs that were made, by their names.
