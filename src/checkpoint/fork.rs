@@ -321,20 +321,13 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::config::agents::NewAgent;
-    use crate::config::{CheckpointSettings, Role, parse, starter};
+    use crate::checkpoint::testing::home_with_coder;
+    use crate::config::CheckpointSettings;
 
     #[test]
     fn a_fork_leaves_the_drafts_of_other_homes_unless_they_are_abandoned() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::new(folder.path().join("home"), None);
-        home.make_folders().unwrap();
-        instance::settle(&home).unwrap();
-        let id: AgentId = "coder".parse().unwrap();
-        let mut document = starter::document(&home, None, "token", 3779);
-        agents::add(&mut document, &home, &NewAgent::new(id.clone(), Role::Worker)).unwrap();
-        let agent = parse::config(&document, &home).unwrap().agent(&id).unwrap().clone();
-        fs_err::create_dir_all(&agent.workspace).unwrap();
+        let (home, agent) = home_with_coder(&folder.path().join("home"));
         let own = format!("{UNFINISHED}{}-1", instance::read(&home).unwrap());
         for above in [home.workspaces(), home.agents()] {
             for name in [own.as_str(), ".fork-other-young", ".fork-other-old"] {

@@ -7,16 +7,14 @@ use std::time::Duration;
 use super::fork::ForkRequest;
 use super::rewind::RewindRequest;
 use super::team_fork::{CopyName, TeamForkRequest};
-use super::{AgentServices, CheckpointError, Checkpoints, TurnCheckpoints, journal};
+use super::testing::PlainServices;
+use super::{CheckpointError, Checkpoints, TurnCheckpoints, journal};
 use crate::agent::TurnWatch as _;
-use crate::agent::transcript::RewindRecord;
 use crate::config::Agent;
 use crate::id::{AgentId, Party, SessionKey, TurnId};
-use crate::nix_store::ProfileDifference;
 use crate::provider::BoxFuture;
-use crate::store::{
-    LeaseSubject, NewSession, NewTurn, Store, StoredPrompt, TokenCounts, TurnCompletion, TurnState,
-};
+use crate::store::testing::begin_turn;
+use crate::store::{LeaseSubject, Store, TokenCounts, TurnCompletion, TurnState};
 use crate::swarm::Actor;
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::lease::Ownership;
@@ -45,53 +43,23 @@ impl Services {
     }
 }
 
-impl AgentServices for Services {
-    fn stop_sandbox<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+impl PlainServices for Services {
+    fn stopped<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, ()> {
         self.note(agent);
-        Box::pin(async { Ok(()) })
+        Box::pin(std::future::ready(()))
     }
 
-    fn packages_difference<'a>(
-        &'a self,
-        _: &'a AgentId,
-        _: u32,
-    ) -> BoxFuture<'a, Result<Option<ProfileDifference>, String>> {
-        Box::pin(async { Ok(None) })
-    }
-
-    fn set_packages_back<'a>(&'a self, _: &'a AgentId, _: u32) -> BoxFuture<'a, Result<bool, String>> {
-        Box::pin(async { Ok(false) })
-    }
-
-    fn copy_packages<'a>(
-        &'a self,
-        from: &'a AgentId,
-        _: &'a AgentId,
-        _: Option<u32>,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    fn copied<'a>(&'a self, from: &'a AgentId) -> BoxFuture<'a, ()> {
         self.note(from);
         let meanwhile = self.meanwhile.lock().unwrap().take();
         Box::pin(async move {
             if let Some(Meanwhile { agent, is_ended }) = meanwhile {
-                let turn = begin(&self.store, agent).await;
+                let turn = begin_turn(&self.store, agent).await;
                 if is_ended {
                     end(&self.store, turn).await;
                 }
             }
-            Ok(())
         })
-    }
-
-    fn forget_packages<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn set_back<'a>(
-        &'a self,
-        _: &'a SessionKey,
-        _: RewindRecord,
-    ) -> BoxFuture<'a, Result<(), CheckpointError>> {
-        Box::pin(async { Ok(()) })
     }
 }
 
@@ -193,20 +161,6 @@ impl Stage {
 }
 
 /// Begins a turn of an agent, as its gateway does.
-async fn begin(store: &Store, agent: &str) -> TurnId {
-    let turn = TurnId::new();
-    let key: SessionKey = format!("agent:{agent}:flock:main:ann").parse().unwrap();
-    let begin = NewTurn {
-        session: NewSession { key, file: agent.to_owned() },
-        turn,
-        model: "script/demo".to_owned(),
-        prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
-        now: 1,
-    };
-    store.turns().begin(begin).await.unwrap();
-    turn
-}
-
 async fn end(store: &Store, turn: TurnId) {
     let ended = TurnCompletion {
         state: TurnState::Done,
@@ -299,7 +253,7 @@ async fn an_agent_of_another_gateway_is_neither_set_back_nor_copied() {
 async fn a_team_with_an_agent_of_another_gateway_is_copied_if_nothing_of_it_runs() {
     let stage = Stage::new(&["tester"]);
     stage.create_channel().await;
-    let turn = begin(&stage.team.store, "tester").await;
+    let turn = begin_turn(&stage.team.store, "tester").await;
     stage.fails_to_fork_team("tester").await;
     end(&stage.team.store, turn).await;
     let home = stage.team.swarm.home();

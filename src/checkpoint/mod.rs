@@ -25,6 +25,8 @@ pub(crate) mod remote;
 pub(crate) mod rewind;
 mod scan;
 pub(crate) mod team_fork;
+#[cfg(test)]
+pub(crate) mod testing;
 mod tree;
 pub(crate) mod view;
 mod walk;

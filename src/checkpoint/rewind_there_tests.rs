@@ -10,8 +10,9 @@ use tokio::process::Child;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
+use super::super::TurnCheckpoints;
 use super::super::journal;
-use super::super::{AgentServices, TurnCheckpoints};
+use super::super::testing::PlainServices;
 use super::*;
 use crate::agent::TurnWatch as _;
 use crate::config::agents::{self, NewAgent};
@@ -20,7 +21,6 @@ use crate::error::Explain as _;
 use crate::home::Home;
 use crate::home::elsewhere::{self, Mark};
 use crate::id::{AgentId, TurnId};
-use crate::nix_store::ProfileDifference;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
 use crate::sandbox::testing::{FilesOnly, special_helper};
@@ -53,45 +53,9 @@ impl Far {
     }
 }
 
-impl AgentServices for Far {
-    fn stop_sandbox<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async {
-            self.restart().await;
-            Ok(())
-        })
-    }
-
-    fn packages_difference<'a>(
-        &'a self,
-        _: &'a AgentId,
-        _: u32,
-    ) -> BoxFuture<'a, Result<Option<ProfileDifference>, String>> {
-        Box::pin(async { Ok(None) })
-    }
-
-    fn set_packages_back<'a>(&'a self, _: &'a AgentId, _: u32) -> BoxFuture<'a, Result<bool, String>> {
-        Box::pin(async { Ok(true) })
-    }
-
-    fn copy_packages<'a>(
-        &'a self,
-        _: &'a AgentId,
-        _: &'a AgentId,
-        _: Option<u32>,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn forget_packages<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn set_back<'a>(
-        &'a self,
-        _: &'a SessionKey,
-        _: RewindRecord,
-    ) -> BoxFuture<'a, Result<(), CheckpointError>> {
-        Box::pin(async { Ok(()) })
+impl PlainServices for Far {
+    fn stopped<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, ()> {
+        Box::pin(self.restart())
     }
 }
 

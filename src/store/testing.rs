@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use super::Store;
 use super::gateway::{self, Epoch, NewGateway};
 use super::location::Location;
 use super::postgres::tests::schemas;
+use super::{NewSession, NewTurn, Store, StoredPrompt};
 use crate::home::Home;
-use crate::id::Party;
+use crate::id::{Party, TurnId};
 
 /// Makes a person with an account, which with `bound_by` the owner bound to the account.
 pub(crate) async fn add_account(
@@ -118,6 +118,21 @@ pub(crate) async fn age_gateways(store: &Store, by: i64) {
         .write("age the gateways", move |transaction| transaction.execute(sql, [by]).map(drop))
         .await
         .unwrap();
+}
+
+/// Begins a turn of an agent in its session with `ann`.
+pub(crate) async fn begin_turn(store: &Store, agent: &str) -> TurnId {
+    let turn = TurnId::new();
+    let key = format!("agent:{agent}:flock:main:ann").parse().unwrap();
+    let begin = NewTurn {
+        session: NewSession { key, file: agent.to_owned() },
+        turn,
+        model: "script/demo".to_owned(),
+        prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
+        now: 1,
+    };
+    store.turns().begin(begin).await.unwrap();
+    turn
 }
 
 /// Returns the number of rows of a table.

@@ -10,10 +10,9 @@ use super::*;
 use crate::blob::{BlobError, Condition, open};
 use crate::checkpoint::agent_store::{AgentStore, NewCheckpoint};
 use crate::checkpoint::record::Reason;
-use crate::config::agents::{self, NewAgent};
-use crate::config::{Agent, BlobSettings, CheckpointSettings, Role, parse, starter};
+use crate::checkpoint::testing::home_with_coder;
+use crate::config::{Agent, BlobSettings, CheckpointSettings};
 use crate::error::Explain as _;
-use crate::home::instance;
 
 /// A machine with one agent.
 struct Machine {
@@ -40,14 +39,7 @@ impl Stage {
     }
 
     fn machine(&self, name: &str) -> Machine {
-        let home = Home::new(self.folder.path().join(name), None);
-        home.make_folders().unwrap();
-        instance::settle(&home).unwrap();
-        let id: AgentId = "coder".parse().unwrap();
-        let mut document = starter::document(&home, None, "token", 3779);
-        agents::add(&mut document, &home, &NewAgent::new(id.clone(), Role::Worker)).unwrap();
-        let agent = parse::config(&document, &home).unwrap().agent(&id).unwrap().clone();
-        fs_err::create_dir_all(&agent.workspace).unwrap();
+        let (home, agent) = home_with_coder(&self.folder.path().join(name));
         Machine { home, agent }
     }
 

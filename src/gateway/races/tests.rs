@@ -6,14 +6,12 @@ use std::task::Poll;
 use serde_json::json;
 
 use super::*;
-use crate::agent::transcript::RewindRecord;
 use crate::agent::{ModelCall, NoOversight, Oversight as _};
-use crate::checkpoint::{AgentServices, CheckpointError};
+use crate::checkpoint::testing::PlainServices;
 use crate::config::Live;
 use crate::gateway::projects::train::{CheckVerdict, CheckWork, Train, TreeChecks};
 use crate::gateway::projects::{Answers, ProjectsError, Work};
-use crate::id::{Party, SessionKey, TurnId};
-use crate::nix_store::ProfileDifference;
+use crate::id::{Party, TurnId};
 use crate::project::testing::Sample;
 use crate::project::{ObjectId, ProjectRepository};
 use crate::provider::BoxFuture;
@@ -27,44 +25,7 @@ use crate::swarm::testing::Team;
 /// A process without sandboxes and packages.
 struct Nothing;
 
-impl AgentServices for Nothing {
-    fn stop_sandbox<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn packages_difference<'a>(
-        &'a self,
-        _: &'a AgentId,
-        _: u32,
-    ) -> BoxFuture<'a, Result<Option<ProfileDifference>, String>> {
-        Box::pin(async { Ok(None) })
-    }
-
-    fn set_packages_back<'a>(&'a self, _: &'a AgentId, _: u32) -> BoxFuture<'a, Result<bool, String>> {
-        Box::pin(async { Ok(false) })
-    }
-
-    fn copy_packages<'a>(
-        &'a self,
-        _: &'a AgentId,
-        _: &'a AgentId,
-        _: Option<u32>,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn forget_packages<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn set_back<'a>(
-        &'a self,
-        _: &'a SessionKey,
-        _: RewindRecord,
-    ) -> BoxFuture<'a, Result<(), CheckpointError>> {
-        Box::pin(async { Ok(()) })
-    }
-}
+impl PlainServices for Nothing {}
 
 impl ExternalServices for Nothing {
     fn release<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {

@@ -231,28 +231,14 @@ fn describe(drift: &Drift) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::SessionKey;
-    use crate::store::{LeaseSubject, NewSession, NewTurn, StoredPrompt};
+    use crate::store::LeaseSubject;
+    use crate::store::testing::begin_turn;
     use crate::swarm::testing;
-
-    async fn begin(store: &Store, agent: &str) -> TurnId {
-        let turn = TurnId::new();
-        let key: SessionKey = format!("agent:{agent}:flock:main:ann").parse().unwrap();
-        let begin = NewTurn {
-            session: NewSession { key, file: agent.to_owned() },
-            turn,
-            model: "script/demo".to_owned(),
-            prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
-            now: 1,
-        };
-        store.turns().begin(begin).await.unwrap();
-        turn
-    }
 
     #[tokio::test]
     async fn the_turns_of_a_gateway_that_has_taken_over_are_not_settled() {
         let team = testing::Team::new();
-        let (own, _) = (begin(&team.store, "coder").await, begin(&team.store, "tester").await);
+        let (own, _) = (begin_turn(&team.store, "coder").await, begin_turn(&team.store, "tester").await);
         let ownership = Ownership::for_test(&["coder"], &["tester"]);
         let coder: AgentId = "coder".parse().unwrap();
         let is_kept = || ownership.is_in_use(&LeaseSubject::agent(&coder));
