@@ -104,12 +104,10 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
         turn.as_deref().unwrap_or_default(),
     ];
     let hash = link(&previous, &contents(&fields));
-    transaction
-        .prepare_cached(
-            "INSERT INTO audit (id, at, actor, action, subject, level, detail, session, turn, previous, hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        )?
-        .send((
+    transaction.add_row(
+        "INSERT INTO audit (id, at, actor, action, subject, level, detail, session, turn, previous, hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        (
             last + 1,
             at,
             &*actor,
@@ -121,7 +119,8 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
             turn,
             previous,
             hash.as_slice(),
-        ))?;
+        ),
+    )?;
     transaction.set_chain_end((last + 1, hash.to_vec()));
     Ok(())
 }

@@ -10,6 +10,7 @@ mod engine;
 mod error;
 mod fence;
 mod gateway_lock;
+mod held_rows;
 mod listener;
 mod read_pool;
 mod runtime;
@@ -27,6 +28,7 @@ mod writer;
 
 pub(super) use engine::{Engine, open, open_reader};
 pub(super) use error::PostgresError;
+pub(super) use held_rows::MAX_ROWS;
 pub(super) use schema_end::SchemaEnd;
 pub(super) use server::{DEFAULT_SECRET, Server};
 pub(super) use session::{PreparedStatement, Session};

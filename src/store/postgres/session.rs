@@ -12,6 +12,7 @@ use futures_util::future::try_join_all;
 use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::begin::{Begun, TransactionId};
+use super::held_rows::{HeldRows, Insertion};
 use super::runtime::OwnRuntime;
 use super::server::{Driving, Server};
 use super::value::Parameter;
@@ -53,6 +54,8 @@ pub(in crate::store) struct Session {
     begin: RefCell<Option<Slot<Begun>>>,
     /// The identity of the transaction, once its begin was answered.
     transaction: RefCell<TransactionId>,
+    /// The rows of the transaction that are not sent yet.
+    held: RefCell<HeldRows>,
     /// The statements that were sent, in their order, and whose answers nobody has waited for yet.
     sent: RefCell<Vec<Sent>>,
     /// The time of the last answer.
@@ -79,6 +82,7 @@ impl Session {
             statements: RefCell::default(),
             begin: RefCell::default(),
             transaction: RefCell::default(),
+            held: RefCell::default(),
             sent: RefCell::default(),
             answered: Cell::new(None),
             is_lost: Cell::new(false),
@@ -173,6 +177,12 @@ impl Session {
         Ok(PreparedStatement { session: self, statement })
     }
 
+    /// Inserts a row of the transaction with the next statement whose answer is waited for, together with other rows of this
+    /// statement. `sql` ends with `VALUES (?1, …)`. Statements that are only sent may come before the row.
+    pub(in crate::store) fn hold(&self, sql: &str, row: Vec<Value>) {
+        self.held.borrow_mut().add(sql, row);
+    }
+
     /// Runs statements without parameters, and reads no rows.
     pub(in crate::store) fn batch(&self, sql: &str) -> Result<()> {
         self.run(self.client.batch_execute(sql))
@@ -199,6 +209,7 @@ impl Session {
         self.drop_notices(0);
         self.set_chain_end(None);
         self.transaction.take();
+        self.held.take();
         let (client, answer) = (Arc::clone(&self.client), Slot::default());
         self.begin.replace(Some(answer.clone()));
         self.send(async move {
@@ -223,8 +234,10 @@ impl Session {
         self.transaction.borrow().clone()
     }
 
-    /// Sends statements without parameters and does not wait for the answer, as [`PreparedStatement::send`].
+    /// Sends statements without parameters and does not wait for the answer, as [`PreparedStatement::send`]. Held rows come
+    /// before it.
     pub(super) fn send_batch(&self, sql: &'static str) -> Result<()> {
+        self.send_held()?;
         let client = Arc::clone(&self.client);
         self.send(async move { client.batch_execute(sql).await })
     }
@@ -235,7 +248,15 @@ impl Session {
     ///
     /// Returns the first failure.
     pub(super) fn settle(&self) -> Result<()> {
-        if self.sent.borrow().is_empty() { Ok(()) } else { self.run(std::future::ready(Ok(()))) }
+        let is_settled = self.sent.borrow().is_empty() && self.held.borrow().is_empty();
+        if is_settled { Ok(()) } else { self.run(std::future::ready(Ok(()))) }
+    }
+
+    /// Sends the rows that are held.
+    fn send_held(&self) -> Result<()> {
+        // Taken first, because preparing a statement comes here again.
+        let held = self.held.borrow_mut().take();
+        held.into_iter().try_for_each(|Insertion { sql, values }| self.prepare(&sql)?.send(values))
     }
 
     /// Takes note of the connection's end, if the server has ended it since it was used last.
@@ -251,6 +272,7 @@ impl Session {
     /// that were sent.
     pub(super) fn undo(&self, rollback: &str) -> Result<()> {
         self.begin.take();
+        self.held.take();
         self.sent.take();
         self.set_chain_end(None);
         self.batch(rollback)?;
@@ -288,6 +310,7 @@ impl Session {
         if self.is_lost.get() {
             return Err(PostgresError::Connection("it broke before".to_owned()).into());
         }
+        self.send_held()?;
         let (begin, sent) = (self.begin.take(), self.sent.take());
         let both = async {
             let earlier = async {

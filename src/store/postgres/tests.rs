@@ -16,7 +16,9 @@ use super::transaction::{LockedTransaction, lock_deadline};
 use crate::error::Explain as _;
 use crate::home::Home;
 use crate::store::audit::{AuditEntry, Level};
+use crate::store::batch_tests::post_at_once;
 use crate::store::change::{ChangeBody, PendingChange, Work};
+use crate::store::channel_tests::{make, says};
 use crate::store::database::Engine;
 use crate::store::gateway::NewGateway;
 use crate::store::location::Location;
@@ -77,6 +79,11 @@ fn add(transaction: &sql::Transaction<'_>, id: i64) -> sql::Result<()> {
 /// The same without waiting for the answer.
 fn send(transaction: &sql::Transaction<'_>, id: i64) -> sql::Result<()> {
     transaction.prepare_cached("INSERT INTO probe (id, note) VALUES (?1, 'x')")?.send([id])
+}
+
+/// The same with the next statement.
+fn hold(transaction: &sql::Transaction<'_>, id: i64) -> sql::Result<()> {
+    transaction.add_row("INSERT INTO probe (id, note) VALUES (?1, ?2)", (id, "x"))
 }
 
 async fn write(store: &Store, id: i64) -> Result<(), StoreError> {
@@ -271,6 +278,36 @@ async fn a_change_whose_sent_statement_fails_undoes_no_other() {
     failed_changes(&place, send).await;
 }
 
+#[tokio::test]
+async fn a_change_whose_held_row_fails_undoes_no_other() {
+    let Some(place) = Place::new() else { return };
+    failed_changes(&place, hold).await;
+}
+
+#[tokio::test]
+async fn held_rows_are_there_for_the_next_statement() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let count = |transaction: &sql::Transaction<'_>| {
+        transaction.query_row("SELECT count(*) FROM probe", (), |row| row.get::<i64>(0))
+    };
+    let counted = store.write("add rows", move |transaction| {
+        (1..=100).try_for_each(|id| hold(transaction, id))?;
+        let first = count(transaction)?;
+        hold(transaction, 101)?;
+        Ok((first, count(transaction)?))
+    });
+    assert_eq!(counted.await.unwrap(), (100, 101));
+    // Of a change that is undone, none is left for the next one.
+    let undone = store.write("add a row", |transaction| -> sql::Result<()> {
+        hold(transaction, 102)?;
+        Err(sql::Error::Malformed)
+    });
+    undone.await.unwrap_err();
+    write(&store, 103).await.unwrap();
+    assert_eq!(rows(&place.session()), (1..=101).chain([103]).collect::<Vec<_>>());
+}
+
 async fn failed_changes(place: &Place, add: fn(&sql::Transaction<'_>, i64) -> sql::Result<()>) {
     let store = place.open();
     let results = batch(
@@ -336,6 +373,16 @@ fn the_next_statement_reports_what_a_sent_one_failed_of() {
     let refused = add(1).and_then(|()| add(1)).and_then(|()| change.commit()).unwrap_err();
     assert_eq!(refused.sqlstate(), Some("23505"));
     assert!(rows(&session).is_empty());
+    // The statement of the held row is not prepared yet, so it finds the failure before the commit is sent.
+    let change = LockedTransaction::begin(&session, lock_deadline()).unwrap();
+    let hold = || {
+        let sql = "INSERT INTO probe (note, id) VALUES (?1, ?2)";
+        sql::Transaction::postgres(&session).add_row(sql, ("x", 7))
+    };
+    let refused =
+        add(1).and_then(|()| add(1)).and_then(|()| hold()).and_then(|()| change.commit()).unwrap_err();
+    assert_eq!(refused.sqlstate(), Some("23505"));
+    assert!(rows(&session).is_empty(), "no transaction is left open");
     let change = LockedTransaction::begin(&session, lock_deadline()).unwrap();
     add(1).unwrap();
     add(2).unwrap();
@@ -839,6 +886,31 @@ async fn a_lost_answer_to_a_commit_is_found_out() {
     assert_eq!(rows(&place.session()), [1, 2, 3, 5], "the third was made indeed");
     proxy.break_all();
     write(&store, 6).await.unwrap();
+}
+
+#[tokio::test]
+async fn messages_whose_commit_got_no_answer_are_not_posted_again() {
+    let Some(place) = Place::new() else { return };
+    let (proxy, through) = proxied(&place);
+    drop(place.open());
+    let (_folder, home) = place.sharing(&through);
+    let store = Store::open(&home).unwrap();
+    make(&store, "dev", &["a"]).await;
+    let posts = || ["1", "2"].map(|text| says("dev", "human:ann", text)).to_vec();
+    let count = || {
+        let read = |row: &sql::Row<'_>| row.get::<i64>(0);
+        Connection::postgres(&place.session()).query_row("SELECT count(*) FROM message", (), read).unwrap()
+    };
+    proxy.lose_next_commit(false);
+    assert!(post_at_once(&store, posts()).await.iter().all(Result::is_ok));
+    assert!(proxy.has_lost());
+    assert_eq!(count(), 2);
+    proxy.lose_next_commit(true);
+    for outcome in post_at_once(&store, posts()).await {
+        assert!(matches!(outcome, Err(StoreError::Unknown { .. })), "{outcome:?}");
+    }
+    proxy.open_again();
+    assert_eq!(count(), 4);
 }
 
 #[tokio::test]

@@ -67,18 +67,19 @@ pub(super) fn commit(session: &Session) -> Result<()> {
     }
     // The failure of a statement that nobody has waited for yet is reported in the place of the commit's success.
     let notices = session.take_notices();
-    if notices.is_empty() {
-        return session.batch("COMMIT");
-    }
-    // In the message of the commit, because each is a way to the server and back. The server passes them on after it.
-    let channel = literal(&session.server.settings.channel());
-    let texts: Vec<String> = notices.iter().map(|text| literal(text)).collect();
-    let committed = session.batch(&format!(
-        "SELECT pg_notify({channel}, told) FROM unnest(ARRAY[{}]) AS told; COMMIT",
-        texts.join(", ")
-    ));
+    let committed = if notices.is_empty() {
+        session.batch("COMMIT")
+    } else {
+        // In the message of the commit, because each is a way to the server and back. The server passes them on after it.
+        let channel = literal(&session.server.settings.channel());
+        let texts: Vec<String> = notices.iter().map(|text| literal(text)).collect();
+        session.batch(&format!(
+            "SELECT pg_notify({channel}, told) FROM unnest(ARRAY[{}]) AS told; COMMIT",
+            texts.join(", ")
+        ))
+    };
     if committed.is_err() {
-        // The commit was not reached if the notices failed.
+        // The commit was not reached if a held row or the notices failed.
         end(session);
     }
     committed

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::{Params, Result, Row, Statement};
+use super::{Params, Result, Row, Statement, statement};
 use crate::store::notice::{self, NoticeKind};
 use crate::store::postgres::{self, Session};
 
@@ -45,6 +45,18 @@ impl<'c> Connection<'c> {
         match self.0 {
             Driver::Sqlite(_) => Dialect::Sqlite,
             Driver::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// Returns the largest number of rows that a statement should be about.
+    ///
+    /// PostgreSQL's work for a statement takes longer than that for a row. In SQLite, a statement that stays prepared costs
+    /// next to nothing.
+    #[must_use]
+    pub const fn rows_of_statement(&self) -> usize {
+        match self.0 {
+            Driver::Sqlite(_) => 1,
+            Driver::Postgres(_) => postgres::MAX_ROWS,
         }
     }
 
@@ -161,6 +173,24 @@ impl<'t> Transaction<'t> {
         match self.0.0 {
             Driver::Sqlite(connection) => Ok(connection.execute_batch("PRAGMA defer_foreign_keys = ON")?),
             Driver::Postgres(session) => session.batch("SET CONSTRAINTS ALL DEFERRED"),
+        }
+    }
+
+    /// Inserts a row at the latest before the next statement of this transaction that waits for an answer, or before its
+    /// commit. What is only [sent](Statement::send) may come before it. `sql` ends with `VALUES (?1, …)`.
+    ///
+    /// PostgreSQL gets rows of the same statement together. Its work for a statement takes longer than that for a row.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the row can't be inserted. A failure may also be reported by the statement that it goes with.
+    pub fn add_row(&self, sql: &str, row: impl Params) -> Result<()> {
+        match self.0.0 {
+            Driver::Sqlite(_) => self.prepare_cached(sql)?.send(row),
+            Driver::Postgres(session) => {
+                session.hold(sql, statement::values(row)?);
+                Ok(())
+            }
         }
     }
 

@@ -126,6 +126,11 @@ where
     }
 }
 
+/// Returns a list of so many parameters for the text of a statement, such as `?4, ?5`.
+pub(in crate::store) fn parameters(first: usize, count: usize) -> String {
+    (first..first + count).map(|number| format!("?{number}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Makes the parameters of a statement from values of different types, whatever their number.
 macro_rules! params {
     ($($value:expr),+ $(,)?) => {

@@ -140,7 +140,8 @@ fn bind(statement: &mut rusqlite::Statement<'_>, params: impl Params) -> Result<
     if given == wanted { Ok(()) } else { Err(rusqlite::Error::InvalidParameterCount(given, wanted).into()) }
 }
 
-fn values(params: impl Params) -> Result<Vec<Value>> {
+/// Returns the parameters as values of their own.
+pub(super) fn values(params: impl Params) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     params.bind(&mut Binder::postgres(&mut values))?;
     Ok(values)
