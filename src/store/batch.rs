@@ -2,6 +2,7 @@
 //!
 //! Each can be undone alone. Messages that wait beside each other are first tried as one change, which on a server costs
 //! about as many ways there and back as one message. If that fails, each is tried alone, so only those fail that have to.
+//! If nothing else waits, they are even a transaction of their own, whose failures may be found as late as its commit.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::change::{CommitCallback, PendingChange, PendingPost, Work};
 use super::health::StorageHealth;
 use super::post;
-use super::sql;
+use super::sql::{self, Cause};
 
 /// The size of the messages, in bytes of their texts, from which no further one is posted together with them. Their
 /// statements are in memory until the server has taken them.
@@ -40,6 +41,33 @@ enum Attempt {
     Kept,
     Undone(sql::Error),
     Panicked,
+}
+
+/// Returns `true` for several messages and nothing else that can be posted by [`post_as_one`].
+pub(super) fn are_posts(changes: &VecDeque<PendingChange>) -> bool {
+    let sizes: Option<Vec<usize>> = changes.iter().map(size).collect();
+    changes.len() > 1 && sizes.is_some_and(|sizes| sizes.iter().sum::<usize>() < MAX_TOGETHER)
+}
+
+/// Posts messages by a transaction that was begun for one change. Returns `false` if they were not posted, and have to be tried
+/// as other changes are.
+///
+/// # Errors
+///
+/// Returns the failure that would be that of each of them.
+pub(super) fn post_as_one<B: Batch>(mut batch: B, posts: &VecDeque<PendingChange>) -> sql::Result<bool> {
+    match attempt(&mut batch, |transaction| post_together(transaction, posts)) {
+        Ok(Attempt::Kept) => match batch.commit() {
+            Ok(()) => Ok(true),
+            // The database refuses one of them, and has undone all.
+            Err(error) if error.cause() == Cause::Statement => Ok(false),
+            Err(error) => Err(error),
+        },
+        Ok(Attempt::Undone(_) | Attempt::Panicked) => Ok(false),
+        // The connection broke before the commit was sent, so nothing is posted. Another one may work.
+        Err(error) if error.cause() == Cause::Unreachable => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes the changes one after the other and commits them. The callbacks of changes that depend on the commit are added to
@@ -91,14 +119,18 @@ pub(super) fn make<B: Batch>(
 
 /// Adds the changes at the front to the group that are messages, if the group's own change is one.
 fn take_posts(changes: &mut VecDeque<PendingChange>, group: &mut VecDeque<PendingChange>) {
-    let size = |change: &PendingChange| match &change.work {
-        Work::Post(pending) => Some(pending.new.content.len()),
-        Work::Any(_) => None,
-    };
     let Some(mut bytes) = group.front().and_then(size) else { return };
     while let Some(next) = changes.pop_front_if(|next| size(next).is_some() && bytes < MAX_TOGETHER) {
         bytes += size(&next).unwrap_or_default();
         group.push_back(next);
+    }
+}
+
+/// Returns the size of a message's text, in bytes. `None` for another change.
+fn size(change: &PendingChange) -> Option<usize> {
+    match &change.work {
+        Work::Post(pending) => Some(pending.new.content.len()),
+        Work::Any(_) => None,
     }
 }
 

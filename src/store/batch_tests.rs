@@ -7,7 +7,7 @@ use super::*;
 use crate::id::ChannelId;
 
 /// Has the writing thread take these messages as one batch. Returns what became of each.
-async fn post_at_once(store: &Store, posts: Vec<NewPost>) -> Vec<Result<PostOutcome, StoreError>> {
+pub(super) async fn post_at_once(store: &Store, posts: Vec<NewPost>) -> Vec<Result<PostOutcome, StoreError>> {
     let (go, gate) = mpsc::channel::<()>();
     let wait = move || {
         // An error means that this test has failed.
@@ -64,6 +64,35 @@ async fn messages_that_wait_together_are_posted_each_in_its_channel() {
     assert_eq!(posted(outcomes.next().unwrap()), (id("ops"), 3, 1));
     let texts = store.posts().page(&id("ops"), Page::Last, 9).await.unwrap();
     assert_eq!(texts.iter().map(|post| post.content.as_str()).collect::<Vec<_>>(), ["1", "3", "6"]);
+    assert!(store.audit().verify().await.unwrap().broken.is_none());
+}
+
+#[tokio::test]
+async fn messages_of_many_channels_are_numbered_in_each_of_them() {
+    let (_folder, store) = open();
+    let names: Vec<String> = (0..70).map(|number| format!("Channel-{number}")).collect();
+    for name in &names {
+        make(&store, name, &["a"]).await;
+    }
+    for round in 0..2 {
+        let twice = names.iter().chain(&names).enumerate();
+        let posts =
+            twice.map(|(number, name)| says(&name.to_lowercase(), "human:ann", &format!("{round} {number}")));
+        let outcomes = post_at_once(&store, posts.collect()).await;
+        let mut found: Vec<_> = outcomes.into_iter().map(posted).collect();
+        found.sort();
+        let mut wanted: Vec<_> = names
+            .iter()
+            .flat_map(|name| [(id(name), 2 * round + 1, 1), (id(name), 2 * round + 2, 1)])
+            .collect();
+        wanted.sort();
+        assert_eq!(found, wanted, "the numbers of the first round are in the database");
+    }
+    for name in &names {
+        let page = store.posts().page(&id(name), Page::Last, 9).await.unwrap();
+        assert_eq!(page.iter().map(|post| post.seq).collect::<Vec<_>>(), [1, 2, 3, 4], "{name}");
+        assert!(page[0].content.starts_with("0 ") && page[3].content.starts_with("1 "), "{page:?}");
+    }
     assert!(store.audit().verify().await.unwrap().broken.is_none());
 }
 

@@ -50,6 +50,7 @@ mod placement;
 mod post;
 mod post_edit;
 mod post_outline;
+mod post_places;
 mod post_search;
 mod postgres;
 mod program_conversation;

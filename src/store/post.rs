@@ -1,7 +1,6 @@
 //! Channel messages: numbered at commit, read in pages, found by full-text search.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 
 use super::audit::{self, AuditEntry, Level};
 use super::bridge_traffic::{self, Direction};
@@ -11,6 +10,7 @@ use super::delivery;
 use super::idempotency::{self, IdempotencyKey};
 use super::notice::NoticeKind;
 use super::outbox::{self, LinkOrigin};
+use super::post_places::{Place, Places};
 use super::session::parsed;
 use super::sql::{
     self, Connection, Dialect, FromSql, FromSqlError, FromSqlResult, OptionalExtension as _, Row, ToSql,
@@ -225,14 +225,23 @@ pub(super) fn number(seq: u64) -> i64 {
 
 /// Adds a message. Its number, its row, its audit row and the bridges' outbox are written together or not at all.
 pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<PostOutcome> {
-    Places::of(transaction, [&new.channel])?.post(transaction, new)
+    let mut outcomes = post_all(transaction, &[new])?;
+    outcomes.pop().ok_or(sql::Error::Malformed)
 }
 
-/// Adds messages, each as [`post`] does, in their order. It reads all of their channels at once, so on a server they cost
-/// about as many ways there and back as one message.
+/// Adds messages, each as [`post`] does, in their order. On a server they cost about as many ways there and back as one
+/// message, and few statements.
 pub(super) fn post_all(transaction: &Transaction<'_>, posts: &[&NewPost]) -> sql::Result<Vec<PostOutcome>> {
     let mut places = Places::of(transaction, posts.iter().map(|new| &new.channel))?;
-    posts.iter().map(|new| places.post(transaction, new)).collect()
+    let outcomes = posts
+        .iter()
+        .map(|new| match places.get_mut(&new.channel) {
+            Some(place) => post_at(transaction, new, place),
+            None => Ok(PostOutcome::NoChannel),
+        })
+        .collect::<sql::Result<_>>()?;
+    places.write_numbers(transaction)?;
+    Ok(outcomes)
 }
 
 fn post_at(transaction: &Transaction<'_>, new: &NewPost, place: &mut Place) -> sql::Result<PostOutcome> {
@@ -261,14 +270,10 @@ fn post_at(transaction: &Transaction<'_>, new: &NewPost, place: &mut Place) -> s
     // A single thread runs all changes, so no other message can get the same number.
     let seq = place.last + 1;
     let author = new.author.to_string();
-    transaction.prepare_cached("UPDATE channel SET last_seq = ?2 WHERE id = ?1")?.send((id, seq))?;
-    transaction
-        .prepare_cached(
-            "INSERT INTO message (channel, seq, author, content, created_at, wake, mentions, turn, is_final,
-                person)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .send((
+    transaction.add_row(
+        "INSERT INTO message (channel, seq, author, content, created_at, wake, mentions, turn, is_final, person)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        (
             id,
             seq,
             &author,
@@ -279,7 +284,8 @@ fn post_at(transaction: &Transaction<'_>, new: &NewPost, place: &mut Place) -> s
             new.turn.map(|turn| turn.to_string()),
             new.is_final,
             &new.charged,
-        ))?;
+        ),
+    )?;
     if new.wake != WakeUrgency::Nobody {
         transaction.tell(NoticeKind::Work, "");
     }
@@ -313,66 +319,6 @@ fn post_at(transaction: &Transaction<'_>, new: &NewPost, place: &mut Place) -> s
     let recipients = agents.filter(|agent| new.author.agent() != Some(agent)).cloned().collect();
     place.last = seq;
     Ok(PostOutcome::Posted(CommittedPost { channel, seq: seq.unsigned_abs(), recipients }))
-}
-
-/// The channel of a new message.
-struct Place {
-    /// In the case it was created with.
-    id: String,
-    state: ChannelState,
-    /// The number of its last message.
-    last: i64,
-    /// Set if it is linked to a channel of another platform.
-    has_links: bool,
-    members: Vec<Party>,
-}
-
-/// The channels of new messages, by their ids in lower case.
-struct Places(HashMap<String, Place>);
-
-impl Places {
-    /// Reads channels with their members.
-    fn of<'i>(
-        connection: &Connection<'_>,
-        ids: impl IntoIterator<Item = &'i ChannelId>,
-    ) -> sql::Result<Self> {
-        let ids: BTreeSet<String> = ids.into_iter().map(|id| id.as_str().to_ascii_lowercase()).collect();
-        // One statement for channels and members: each is a way to a server and back. It is for one channel, because a list
-        // of them leads PostgreSQL to a plan that reads all members.
-        let mut statement = connection.prepare_cached(
-            "SELECT c.id, c.state, c.last_seq,
-                EXISTS (SELECT 1 FROM link WHERE link.channel = c.id AND link.state = 'active'), m.member
-             FROM channel c LEFT JOIN member m ON m.channel = c.id WHERE c.id = ?1",
-        )?;
-        let mut found: HashMap<String, Place> = HashMap::new();
-        statement.query_each(ids.iter().map(|id| [id]), |row| {
-            let id: String = row.get(0)?;
-            let place = match found.entry(id.to_ascii_lowercase()) {
-                Entry::Occupied(place) => place.into_mut(),
-                Entry::Vacant(free) => free.insert(Place {
-                    id,
-                    state: row.get(1)?,
-                    last: row.get(2)?,
-                    has_links: row.get(3)?,
-                    members: Vec::new(),
-                }),
-            };
-            // A channel without members has one row.
-            if row.get_ref(4)?.as_str_or_null()?.is_some() {
-                place.members.push(parsed(row, 4)?);
-            }
-            Ok(())
-        })?;
-        Ok(Self(found))
-    }
-
-    /// Adds a message to its channel, if that is among them.
-    fn post(&mut self, transaction: &Transaction<'_>, new: &NewPost) -> sql::Result<PostOutcome> {
-        match self.0.get_mut(&new.channel.as_str().to_ascii_lowercase()) {
-            Some(place) => post_at(transaction, new, place),
-            None => Ok(PostOutcome::NoChannel),
-        }
-    }
 }
 
 /// The number of messages back in which a resumed turn looks for a text of the interrupted one.

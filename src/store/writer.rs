@@ -118,6 +118,20 @@ fn commit_batch<D: WritingDriver>(
     mut changes: VecDeque<PendingChange>,
     condition: &StorageHealth,
 ) -> bool {
+    if batch::are_posts(&changes) {
+        match post_as_one(driver, &changes) {
+            Ok(true) => {
+                changes.into_iter().for_each(|change| (change.answer)(Ok(())));
+                return true;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                condition.write_failed(&error);
+                changes.into_iter().for_each(|change| (change.answer)(Err(error.copy())));
+                return false;
+            }
+        }
+    }
     while let Some(oldest) = changes.front() {
         let mut waiting = Vec::with_capacity(changes.len());
         // The oldest change sets the deadline, because its wait began first.
@@ -140,6 +154,17 @@ fn commit_batch<D: WritingDriver>(
         return is_committed;
     }
     false
+}
+
+/// Posts messages as one change. Returns `false` if they were not posted, and have to be tried as other changes are.
+fn post_as_one<D: WritingDriver>(driver: &mut D, posts: &VecDeque<PendingChange>) -> sql::Result<bool> {
+    let Some(oldest) = posts.front() else { return Ok(false) };
+    match driver.begin(oldest.since + LOCK_LIMIT, 1) {
+        Ok(batch) => batch::post_as_one(batch, posts),
+        // Those that still have time wait for the lock once more.
+        Err(error) if error.cause() == Cause::Locked => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Refuses the changes whose wait for the lock is over: the oldest in any case, and all that are overdue at `now`.
