@@ -3,8 +3,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::*;
-use crate::agent::{CallUsage, ModelCall, NoOversight, PauseReason, Reservation, ToolCallRecord};
+use crate::agent::{CallUsage, ModelCall, NoOversight, Reservation, ToolCallRecord};
 use crate::provider::BoxFuture;
+use crate::runtime::PauseReason;
 use crate::tool::CallContext;
 
 /// An oversight that is frozen for ever.

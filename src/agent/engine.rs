@@ -154,7 +154,7 @@ impl Engine {
 
     /// Returns the names that an agent's `runtime` can have besides flock's own loop.
     #[must_use]
-    pub(crate) fn runtime_names(&self) -> Vec<&'static str> {
+    pub(crate) fn runtime_names(&self) -> Vec<&str> {
         self.runtimes.names()
     }
 

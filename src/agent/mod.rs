@@ -66,9 +66,7 @@ pub(crate) use history::said;
 pub use inbox::{Delivery, Inbox};
 pub(crate) use lost_writes::LostWrites;
 pub use metering::CallUsage;
-pub use oversight::{
-    ModelCall, NoOversight, Oversight, PauseReason, Reservation, TokenEstimate, ToolCallRecord,
-};
+pub use oversight::{ModelCall, NoOversight, Oversight, Reservation, TokenEstimate, ToolCallRecord};
 pub use provenance::Provenance;
 pub(crate) use provenance::SourceSession;
 pub use recover::InterruptedTurn;

@@ -9,6 +9,7 @@ use super::metering::CallUsage;
 use super::quota::{CallPermit, QuotaParked, QuotaRefusal};
 use crate::id::{AgentId, McpServerName, ModelRef, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Credential};
+use crate::runtime::PauseReason;
 use crate::tool::CallContext;
 use crate::tool::policy::Decision;
 
@@ -128,45 +129,6 @@ impl Reservation {
     #[must_use]
     pub const fn seen(&self) -> TokenEstimate {
         self.seen
-    }
-}
-
-/// The reason, for people, why a turn may not go on at the moment.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct PauseReason(pub String);
-
-/// The reason if the budgets can't be read.
-const UNKNOWN_BUDGET: &str = "the budgets could not be checked";
-
-/// The end of the reason if the person for whom the turn works was removed.
-const PERSON_REMOVED: &str = " was removed from this home";
-
-impl PauseReason {
-    /// Returns the reason for a database that can't be read, in which case nobody knows the remaining budget.
-    #[must_use]
-    pub fn unknown() -> Self {
-        Self(UNKNOWN_BUDGET.to_owned())
-    }
-
-    /// Returns `true` if the reason is [`PauseReason::unknown`]. That is no pause: the same call may be made once the
-    /// database can be read.
-    #[must_use]
-    pub(crate) fn is_unknown(why: &str) -> bool {
-        why == UNKNOWN_BUDGET
-    }
-
-    /// Returns the reason for work that was begun for a person who was removed since.
-    #[must_use]
-    pub(crate) fn person_removed(name: &str) -> Self {
-        Self(format!("{name}{PERSON_REMOVED}"))
-    }
-
-    /// Returns `true` if the reason is [`PauseReason::person_removed`]. Nobody gets the name again, so such a pause never
-    /// ends.
-    #[must_use]
-    pub(crate) fn is_for_good(why: &str) -> bool {
-        why.ends_with(PERSON_REMOVED)
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use super::call_trace::CallTrace;
 use super::estimate;
 use super::metering::CallUsage;
-use super::oversight::{ModelCall, Oversight, PauseReason, Reservation, TokenEstimate};
+use super::oversight::{ModelCall, Oversight, Reservation, TokenEstimate};
 use crate::provider::retry::{self, Policy, RetryNotice};
 use crate::provider::{Delta, Provider, ProviderError, Request, Response, Sink, Usage};
+use crate::runtime::PauseReason;
 use crate::sync::lock;
 use crate::telemetry::{self, Current};
 

@@ -145,7 +145,7 @@ async fn run_delegated(
     // The API between flock and the program. No provider's thinking or signature comes over it.
     let route = Route { model: model.clone(), api: Api::OpenAiCompletions };
     let (session, mut recorder) = begin(engine, &request, &model, prompt, route).await?;
-    recorder.runtime = Some(runtime.name());
+    recorder.runtime = Some(runtime.name().to_owned());
     DelegatedTurn { scope, runtime, system, session: &session, effort: agent.effort, quota }
         .run(request, recorder)
         .await

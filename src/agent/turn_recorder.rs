@@ -31,7 +31,7 @@ pub(super) struct TurnRecorder {
     pub(super) steps: u32,
     pub(super) usage: Usage,
     /// The program that runs the turn, or `None` for flock's own loop.
-    pub(super) runtime: Option<&'static str>,
+    pub(super) runtime: Option<String>,
     /// The program's log, for people.
     pub(super) trace: TraceBuffer,
     /// Calls whose result is not committed yet, as id and name.
@@ -95,7 +95,7 @@ impl TurnRecorder {
     pub(super) fn begin(&mut self, said: &[MessageRecord]) -> Result<(), TurnError> {
         let mut records = vec![Record::Turn(TurnRecord {
             model: Some(self.route.model.to_string()),
-            runtime: self.runtime.map(str::to_owned),
+            runtime: self.runtime.clone(),
             ..self.mark(TurnPhase::Started)
         })];
         records.extend(said.iter().cloned().map(|message| Record::Message(Box::new(message))));

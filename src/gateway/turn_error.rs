@@ -7,13 +7,13 @@ use axum::http::StatusCode;
 
 use super::driver::{TurnFailure, TurnRefused};
 use super::error::ApiError;
+use crate::agent::TurnError;
 use crate::agent::transcript::TranscriptError;
-use crate::agent::{PauseReason, TurnError};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::id::{SessionKey, TurnId};
 use crate::provider::ProviderError;
-use crate::runtime::RuntimeError;
+use crate::runtime::{PauseReason, RuntimeError};
 
 /// The word for an agent that this gateway does not have. Nothing was begun then.
 pub(crate) const ELSEWHERE: &str = "on_another_gateway";
@@ -123,8 +123,8 @@ fn turn_failure(error: &TurnError) -> ApiError {
                 (StatusCode::BAD_GATEWAY, "provider_failed")
             }
             // A budget that can't be read is a fault of the database and not a pause.
-            RuntimeError::Paused { why, .. } if PauseReason::is_unknown(why) => {
-                return database_unavailable(why);
+            RuntimeError::Paused { why: PauseReason::UnknownBudget, .. } => {
+                return database_unavailable(error);
             }
             RuntimeError::Paused { .. } => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
             RuntimeError::Refused { .. } => (StatusCode::BAD_GATEWAY, "runtime_refused"),
@@ -137,9 +137,7 @@ fn turn_failure(error: &TurnError) -> ApiError {
         TurnError::Busy(_) => (StatusCode::CONFLICT, "session_busy"),
         TurnError::Steps(_) => (StatusCode::INTERNAL_SERVER_ERROR, "too_many_steps"),
         TurnError::Looping { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "looping"),
-        TurnError::Paused(paused) if PauseReason::is_unknown(&paused.0) => {
-            return database_unavailable(&paused.0);
-        }
+        TurnError::Paused(PauseReason::UnknownBudget) => return database_unavailable(error),
         TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
         TurnError::Parked(parked) => {
             let mut answer = ApiError::described(StatusCode::TOO_MANY_REQUESTS, "quota_used_up", error);
@@ -171,8 +169,8 @@ fn turn_failure(error: &TurnError) -> ApiError {
 }
 
 /// Returns the error for a database that can't be read or written at the moment.
-fn database_unavailable(why: &str) -> ApiError {
-    temporary_error("database_unavailable", why).with_hint("flock status")
+fn database_unavailable(error: &impl std::error::Error) -> ApiError {
+    temporary_error("database_unavailable", error.to_string()).with_hint("flock status")
 }
 
 /// Returns the error for a fault of this machine that may pass.
@@ -211,9 +209,9 @@ mod tests {
 
     #[test]
     fn a_database_that_can_not_be_read_is_no_pause() {
-        let unknown = failure(TurnFailure::Turn(TurnError::Paused(PauseReason::unknown())));
+        let unknown = failure(TurnFailure::Turn(TurnError::Paused(PauseReason::UnknownBudget)));
         assert_eq!((unknown.status, unknown.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
-        let paused = failure(TurnFailure::Turn(TurnError::Paused(PauseReason("used up".to_owned()))));
+        let paused = failure(TurnFailure::Turn(TurnError::Paused(PauseReason::Budget("used up".to_owned()))));
         assert_eq!(paused.status, StatusCode::PAYMENT_REQUIRED);
     }
 

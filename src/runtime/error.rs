@@ -1,5 +1,6 @@
 //! Errors of a program that runs turns.
 
+use super::PauseReason;
 use crate::error::{Explain, Kind};
 
 /// The reasons why a program did not run a turn to its end.
@@ -9,7 +10,7 @@ pub enum RuntimeError {
     #[error("{program} is not installed: {reason}")]
     NotInstalled {
         /// Name for people, such as `OpenClawUnit`.
-        program: &'static str,
+        program: String,
         /// The part that is missing.
         reason: String,
         /// A command that fixes it.
@@ -18,7 +19,7 @@ pub enum RuntimeError {
     /// The program cannot ask the agent's model. The turn has not begun.
     #[error("{program} can't ask the model {model}: {reason}")]
     NoModel {
-        program: &'static str,
+        program: String,
         model: String,
         /// The reason why the model cannot be asked.
         reason: String,
@@ -28,7 +29,7 @@ pub enum RuntimeError {
     /// The program does not answer. The turn has not begun.
     #[error("{program} does not answer: {reason}")]
     NotRunning {
-        program: &'static str,
+        program: String,
         /// The attempt and its result.
         reason: String,
         /// A command that fixes it.
@@ -37,7 +38,7 @@ pub enum RuntimeError {
     /// The provider of the program's model does not answer. The turn has not begun.
     #[error("{program} got no answer from its model: {message}")]
     NoAnswer {
-        program: &'static str,
+        program: String,
         /// The message of the provider or of the program.
         message: String,
         /// A command that fixes it.
@@ -46,7 +47,7 @@ pub enum RuntimeError {
     /// Something that the program needs before it is started was not available. The problem may be temporary.
     #[error("{program} could not begin the turn: {reason}")]
     NotBegun {
-        program: &'static str,
+        program: String,
         /// The thing that was not available, and why.
         reason: String,
         /// A command that shows more.
@@ -55,15 +56,14 @@ pub enum RuntimeError {
     /// flock refuses the program's model calls for now, because of the budget. The turn may have begun.
     #[error("{why}")]
     Paused {
-        /// The reason, for people.
-        why: String,
+        why: PauseReason,
         /// The largest token counts of the refused call: of the request and of the answer.
         call: (u64, u64),
     },
     /// The program did not accept the turn.
     #[error("{program} refused the turn ({status}): {message}")]
     Refused {
-        program: &'static str,
+        program: String,
         /// The HTTP status, or a number with the same meaning.
         status: u16,
         /// The message of the program.
@@ -74,7 +74,7 @@ pub enum RuntimeError {
     /// The program accepted the turn and reports that it failed.
     #[error("{program} failed to run the turn: {message}")]
     Failed {
-        program: &'static str,
+        program: String,
         /// The message of the program.
         message: String,
         /// A command that shows more.
@@ -84,7 +84,7 @@ pub enum RuntimeError {
     /// later.
     #[error("{program} got no answer from its model in the middle of the turn: {message}")]
     Unanswered {
-        program: &'static str,
+        program: String,
         /// The message of the provider or of the program.
         message: String,
         /// A command that shows more.
@@ -93,7 +93,7 @@ pub enum RuntimeError {
     /// The program ended in the middle of the turn. It is not known what it had done until then.
     #[error("{program} was interrupted, the outcome of the turn is unknown: {message}")]
     Interrupted {
-        program: &'static str,
+        program: String,
         /// The way in which the run ended, as far as flock saw it.
         message: String,
         /// A command that shows more.
@@ -104,8 +104,8 @@ pub enum RuntimeError {
 impl RuntimeError {
     /// Returns the error of a turn that the program can't run as it is set up.
     #[must_use]
-    pub fn unsupported(program: &'static str, message: String) -> Self {
-        Self::Refused { program, status: 400, message, hint: "flock doctor".to_owned() }
+    pub fn unsupported(program: &str, message: String) -> Self {
+        Self::Refused { program: program.to_owned(), status: 400, message, hint: "flock doctor".to_owned() }
     }
 
     /// Returns `true` if the problem may be temporary, so that the same turn can succeed later.

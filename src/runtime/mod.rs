@@ -7,6 +7,7 @@
 mod error;
 pub(crate) mod model_problem;
 pub(crate) mod openclaw;
+mod pause;
 pub mod program;
 mod program_event;
 pub(crate) mod prompt;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::RuntimeError;
+pub use pause::PauseReason;
 pub use program_event::ProgramEvent;
 use serde_json::Value;
 
@@ -108,7 +110,7 @@ pub type RuntimeEventSink<'a> = &'a mut (dyn FnMut(RuntimeEvent) + Send);
 /// A program that runs turns.
 pub trait Runtime: Send + Sync {
     /// Returns the name in an agent's `runtime` setting.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Returns `true` if each of its model calls passes through flock, which charges it. Otherwise flock charges the
     /// turn as one call.
@@ -176,7 +178,7 @@ impl Runtimes {
 
     /// Returns the names of the runtimes that are listed.
     #[must_use]
-    pub fn names(&self) -> Vec<&'static str> {
+    pub fn names(&self) -> Vec<&str> {
         self.listed.iter().map(|runtime| runtime.name()).collect()
     }
 

@@ -13,13 +13,12 @@ use super::pause::Pause;
 use super::scheduler::SchedulerEvent;
 use super::{Actor, Swarm};
 use crate::agent::quota::{CallPermit, QuotaParked, QuotaRefusal};
-use crate::agent::{
-    CallUsage, ModelCall, Oversight, PauseReason, Reservation, TokenEstimate, ToolCallRecord,
-};
+use crate::agent::{CallUsage, ModelCall, Oversight, Reservation, TokenEstimate, ToolCallRecord};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Credential, Usage, price};
+use crate::runtime::PauseReason;
 use crate::store::{
     Charges, ExceededLimit, Level, NewUsage, Person, RacePlace, Store, StoreError, TokenCounts, UsageAmount,
     UsageLimit, UsageScope,
@@ -128,7 +127,7 @@ impl TeamOversight {
         // All other work was begun for that person alone, also in a session of two agents, and ends with them.
         let is_gone = |person: &&Person| !person.is_active() && call.session.channel().is_none();
         if let Some(removed) = person.as_ref().filter(is_gone) {
-            return Err(PauseReason::person_removed(&removed.name));
+            return Err(PauseReason::PersonRemoved(removed.name.clone()));
         }
         let price = price::of(&config, &call.model);
         let mut limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
@@ -141,7 +140,7 @@ impl TeamOversight {
         {
             let text = budget::unpriced(&call.agent, &call.model, limit);
             self.announce(call, &text, &format!("unpriced {}", call.model), &day, channel.as_ref()).await;
-            return Err(PauseReason(text));
+            return Err(PauseReason::Budget(text));
         }
         // The maximum is reserved, so that calls that run at the same time can't exceed the budget together.
         let most =
@@ -179,7 +178,7 @@ impl TeamOversight {
                 unclaimed.id = None;
                 let text = budget::refusal(&call.agent, &exceeded, &day);
                 self.pause(call, &exceeded, &day, (need, channel.as_ref()), &text).await;
-                Err(PauseReason(text))
+                Err(PauseReason::Budget(text))
             }
             Err(error) => Err(unknown(&error)),
         }
@@ -361,7 +360,7 @@ fn race_limit(place: &RacePlace) -> Option<UsageLimit> {
 /// Refuses a call because the remaining budget is unknown. Without the database nothing is spent.
 fn unknown(error: &StoreError) -> PauseReason {
     tracing::error!(error = chain(error), "failed to look at the budgets");
-    PauseReason::unknown()
+    PauseReason::UnknownBudget
 }
 
 /// Adds an agent to the paused ones. Returns `true` if none was paused before, so that nothing watches for them yet.

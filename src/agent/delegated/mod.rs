@@ -34,7 +34,7 @@ use self::turn_router::{Inbound, TurnRegistration};
 pub use self::turn_router::{IncomingCall, ProgramReport, ProgramSource, ToolCallResponse};
 use super::estimate;
 use super::history;
-use super::oversight::{PauseReason, ToolCallRecord};
+use super::oversight::ToolCallRecord;
 use super::recent_exchanges::{self, EarlierExchanges};
 use super::repetition::Repetition;
 use super::reservation::CallReservation;
@@ -48,7 +48,9 @@ use crate::config::Effort;
 use crate::id::{SessionKey, hex};
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role};
-use crate::runtime::{Runtime, RuntimeError, RuntimeEvent, RuntimeReply, RuntimeRequest, ToolEvent};
+use crate::runtime::{
+    PauseReason, Runtime, RuntimeError, RuntimeEvent, RuntimeReply, RuntimeRequest, ToolEvent,
+};
 use crate::store::Session;
 
 /// Interval at which a turn checks if its agent was frozen. The program itself can't be stopped between two steps.
@@ -318,7 +320,7 @@ impl DelegatedTurn<'_, '_> {
         match self.scope.engine.parts.oversight.thawed(agent).now_or_never() {
             Some(()) => Ok(()),
             // The turn fails instead of waiting, because its program can't be held.
-            None => Err(PauseReason(format!("{agent} was frozen while its turn ran")).into()),
+            None => Err(PauseReason::Frozen(agent.clone()).into()),
         }
     }
 

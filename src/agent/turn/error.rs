@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use crate::agent::oversight::PauseReason;
 use crate::agent::quota::QuotaParked;
 use crate::agent::transcript::TranscriptError;
 use crate::agent::transcript::hygiene::HygieneError;
 use crate::error::{Explain, KERNEL_LOG_HINT, Kind, is_of_disk};
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::provider::ProviderError;
-use crate::runtime::RuntimeError;
+use crate::runtime::{PauseReason, RuntimeError};
 
 /// The error that ended a turn. Everything that the turn did before it is committed, and the session can go on.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +124,7 @@ impl From<RuntimeError> for TurnError {
     /// Maps a paused runtime to [`TurnError::Paused`], so that the same condition looks the same on every runtime.
     fn from(error: RuntimeError) -> Self {
         match error {
-            RuntimeError::Paused { why, .. } => Self::Paused(PauseReason(why)),
+            RuntimeError::Paused { why, .. } => Self::Paused(why),
             error => Self::Runtime(error),
         }
     }

@@ -412,8 +412,8 @@ async fn all_copies_share_one_budget_and_its_end_decides_the_race() {
     let first = watch.reserve(&call("coder-r1-1")).await.unwrap();
     let second = watch.reserve(&call("tester-r1-2")).await.unwrap();
     // Two calls run, and nothing is used yet: the third one waits, and the race goes on.
-    let refused = watch.reserve(&call("coder-r1-3")).await.unwrap_err();
-    assert!(refused.0.contains("the budget of race 1"), "{}", refused.0);
+    let refused = watch.reserve(&call("coder-r1-3")).await.unwrap_err().to_string();
+    assert!(refused.contains("the budget of race 1"), "{refused}");
     assert_eq!(scene.race().await.spent_at, None);
     // The original has no part in it.
     let other = watch.reserve(&call("coder")).await.unwrap();

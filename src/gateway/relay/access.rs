@@ -58,7 +58,7 @@ fn no_model_error(
         ModelAccessError::Signed(_) | ModelAccessError::Unspoken(_) => other_model_hint(agent),
     };
     RuntimeError::NoModel {
-        program: program.title(),
+        program: program.title().to_owned(),
         model: model.to_string(),
         reason: unable.reason(program, model),
         hint,

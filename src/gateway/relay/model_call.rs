@@ -155,9 +155,9 @@ impl Relay {
             server: None,
         };
         let size = (call.input_estimate, call.max_output);
-        let reservation = CallReservation::reserve(&self.oversight, &call).await.map_err(|paused| {
-            RelayError::Forbidden(CallRefusal::Paused { why: paused.to_string(), call: size })
-        })?;
+        let reservation = CallReservation::reserve(&self.oversight, &call)
+            .await
+            .map_err(|why| RelayError::Forbidden(CallRefusal::Paused { why, call: size }))?;
         reservation.estimate(|seen| seen.input = question.written.text());
         let counted = Arc::clone(ticket);
         let reservation = reservation.on_settled(move |taken| {

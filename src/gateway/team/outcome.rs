@@ -2,7 +2,7 @@
 
 use super::Team;
 use super::turn::TeamTurn;
-use crate::agent::{PauseReason, TurnError};
+use crate::agent::TurnError;
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, chain};
 use crate::fault_point::{self, FaultPoint};
@@ -87,11 +87,11 @@ impl Team {
     /// Concludes a turn that ended with an error. `began` is `true` if the turn had written its input to the
     /// transcript.
     pub(super) async fn failed(&self, work: &TeamTurn, error: &TurnError, began: bool) -> TurnEnd {
-        if let TurnError::Paused(paused) = error
-            && PauseReason::is_for_good(&paused.0)
+        if let TurnError::Paused(reason) = error
+            && reason.is_for_good()
         {
             // If it waited again, the session would try it for ever and never come to what others have asked there.
-            log_failure(self.end(work, TaskEnd::Failed(paused.0.clone())).await, work, NOT_ENDED);
+            log_failure(self.end(work, TaskEnd::Failed(reason.to_string())).await, work, NOT_ENDED);
             return TurnEnd::Cancelled;
         }
         if !began && !matches!(error, TurnError::Cancelled) {
@@ -134,7 +134,10 @@ impl Team {
                 self.say_parked(work).await;
                 (TurnEnd::Parked, QUOTA_REASON, 0)
             }
-            TurnError::Paused(paused) => (TurnEnd::Done, paused.0.as_str(), 0),
+            TurnError::Paused(reason) => {
+                log_failure(self.later(work, &reason.to_string(), 0).await, work, NOT_ENDED);
+                return TurnEnd::Done;
+            }
             TurnError::Cancelled => {
                 log_failure(self.end(work, TaskEnd::Cancelled).await, work, NOT_ENDED);
                 return TurnEnd::Cancelled;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use flock::agent::{CallUsage, ToolCallRecord, TurnError, TurnEvent, TurnRequest};
 use flock::id::SessionKey;
+use flock::runtime::PauseReason;
 use flock::store::TurnState;
 use flock::tool::ToolOutput;
 use flock::tool::policy::Decision;
@@ -130,7 +131,10 @@ async fn without_a_budget_nothing_is_asked_and_the_input_is_not_delivered() {
     let request = TurnRequest { provenance: Some(channel(1, 3)), ..turn("hi") };
     let id = request.turn;
     let error = rig.run(request).await.unwrap_err();
-    assert!(matches!(&error, TurnError::Paused(paused) if paused.0.contains("used up")), "{error}");
+    assert!(
+        matches!(&error, TurnError::Paused(PauseReason::Budget(why)) if why.contains("used up")),
+        "{error}"
+    );
     assert_eq!(rig.server.requests().len(), 0);
     assert_eq!(rig.engine.deliveries(&main_key(), id).await.unwrap(), []);
     assert_eq!((rig.transcript().len(), rig.events().len()), (1, 0), "only the header");

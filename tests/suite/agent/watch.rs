@@ -3,11 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flock::agent::{
-    CallUsage, ModelCall, Oversight, PauseReason, Reservation, TokenEstimate, ToolCallRecord,
-};
+use flock::agent::{CallUsage, ModelCall, Oversight, Reservation, TokenEstimate, ToolCallRecord};
 use flock::id::AgentId;
 use flock::provider::BoxFuture;
+use flock::runtime::PauseReason;
 use flock::tool::CallContext;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -88,7 +87,7 @@ impl Oversight for Watch {
                 std::future::pending::<()>().await;
             }
             if call.step > self.budget {
-                return Err(PauseReason("the budget of the day is used up".to_owned()));
+                return Err(PauseReason::Budget("the budget of the day is used up".to_owned()));
             }
             self.calls.lock().unwrap().push(call.clone());
             Ok(Reservation::new(self.next.fetch_add(1, Ordering::SeqCst)))

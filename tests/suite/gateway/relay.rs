@@ -16,7 +16,7 @@ use flock::provider::{BoxFuture, Catalog, Usage};
 use flock::runtime::program::gate::CallRefusal;
 use flock::runtime::program::interface::relay_path;
 use flock::runtime::program::{self, AccessProvider as _};
-use flock::runtime::{RuntimeError, RuntimeEvent, RuntimeRequest};
+use flock::runtime::{PauseReason, RuntimeError, RuntimeEvent, RuntimeRequest};
 use flock::sandbox::egress::{ConnectionRecord, EgressPolicy, EgressRule, Proxy, SystemDialer};
 use flock::supervise::gateway_client::{Answer, Call, Client};
 use serde_json::{Value, json};
@@ -406,7 +406,7 @@ async fn a_budget_that_ends_between_two_calls_ends_them_and_no_program_asks_agai
         assert_eq!(setting.server.requests().len(), 1, "nothing was asked");
         let count = opened.ticket.calls.now();
         let Some(CallRefusal::Paused { why, .. }) = count.forbidden else { panic!("{count:?}") };
-        assert_eq!(why, "the budget of the day is used up");
+        assert_eq!(why, PauseReason::Budget("the budget of the day is used up".to_owned()));
         assert_eq!((count.answered, count.usage.output), (1, 5));
     }
 }
@@ -1026,7 +1026,8 @@ async fn a_turn_that_a_budget_ends_is_paused_and_none_begins_until_there_is_room
     })
     .await;
     let (turn, answer) = crew.begin().await;
-    let paused = || RuntimeError::Paused { why: "no room".to_owned(), call: (1_000, 70_000) };
+    let paused =
+        || RuntimeError::Paused { why: PauseReason::Budget("no room".to_owned()), call: (1_000, 70_000) };
     turn.fail(paused());
     let (status, body) = answer.await.unwrap();
     assert_eq!((status, &body["error"]["code"]), (402, &json!("agent_paused")), "{body}");
@@ -1053,7 +1054,7 @@ async fn what_a_program_said_that_it_took_is_charged_however_its_turn_ends() {
     let (turn, answer) = crew.begin().await;
     turn.tell(took(1_000, 5_000));
     turn.tell(took(3_000, 7_000));
-    turn.fail(RuntimeError::Failed { program: "Played", message: "no".into(), hint: String::new() });
+    turn.fail(RuntimeError::Failed { program: "Played".into(), message: "no".into(), hint: String::new() });
     assert_eq!(answer.await.unwrap().0, 424);
     until_sums(&crew, (1, 3_000)).await;
     let (turn, answer) = crew.begin().await;
@@ -1073,7 +1074,7 @@ async fn what_a_program_said_that_it_took_is_charged_however_its_turn_ends() {
     assert_eq!(body["total"]["costMicros"], 9_000, "{body}");
     // What nothing was begun of costs nothing.
     let (turn, answer) = crew.begin().await;
-    turn.fail(RuntimeError::NotBegun { program: "Played", reason: "no".into(), hint: String::new() });
+    turn.fail(RuntimeError::NotBegun { program: "Played".into(), reason: "no".into(), hint: String::new() });
     let (status, body) = answer.await.unwrap();
     assert_eq!((status, &body["error"]["code"]), (503, &json!("runtime_not_begun")), "{body}");
     until_sums(&crew, (2, 3_400)).await;
@@ -1163,7 +1164,7 @@ async fn a_turn_begins_only_where_its_program_can_ask_its_model() {
         }
     })
     .await;
-    let claude = program::named("claude").unwrap();
+    let claude = program::listed("claude").unwrap();
     let relay = setting.house.gateway.relay.clone();
     let open = |model: &str, own_login| {
         relay.open(&RuntimeRequest { model: model.parse().unwrap(), ..order("coder") }, claude, own_login)
