@@ -132,7 +132,7 @@ fn check_runtime(agent: &NewAgent, home: &Home, context: &Context) -> Result<(),
         context.block_on(openclaw::check(home, document, &config))?;
     }
     match (program, config.agent(&agent.id)) {
-        (Some(program), Some(agent)) => programs::check(program, agent, &config, "add", context),
+        (Some(program), Some(agent)) => programs::check(&program, agent, &config, "add", context),
         _ => Ok(()),
     }
 }

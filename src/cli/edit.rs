@@ -209,7 +209,7 @@ impl Plan {
             context.block_on(openclaw::check(home, after, config))?;
         }
         match program::named(&self.now.runtime) {
-            Some(program) => programs::check(program, &self.now, config, "edit", context),
+            Some(program) => programs::check(&program, &self.now, config, "edit", context),
             None => Ok(()),
         }
     }

@@ -13,13 +13,15 @@ pub(crate) use crate::runtime::model_problem::has_own_login;
 use crate::runtime::program::model_access::{self, ModelAccess, ModelAccessError};
 pub(crate) use crate::runtime::program::version_check::InstalledProgram;
 use crate::runtime::program::version_check::{install_hint, renewal_hint};
-use crate::runtime::program::{self, Program, host, locate};
+use crate::runtime::program::{self, Program, ProgramHandle, host, locate};
 
 /// Returns the installed programs.
 pub(crate) async fn installed() -> Vec<InstalledProgram> {
     let found = program::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
     // Each program is run to ask for its version, so all of them are asked at the same time.
-    let asked = found.map(|(program, found)| async move { InstalledProgram::ask(program, &found).await });
+    let asked = found.map(|(program, found)| async move {
+        InstalledProgram::ask(ProgramHandle::Listed(program), &found).await
+    });
     future::join_all(asked).await
 }
 
@@ -32,12 +34,13 @@ pub(crate) async fn installed() -> Vec<InstalledProgram> {
 /// Returns an error if the program is missing, lacks something that flock needs, may not run on the host, or can't ask
 /// the agent's model.
 pub(crate) fn check(
-    program: &'static dyn Program,
+    handle: &ProgramHandle,
     agent: &Agent,
     config: &Config,
     verb: &str,
     context: &Context,
 ) -> Result<(), Failure> {
+    let program = &**handle;
     // The choice to run without a sandbox has to be made explicitly.
     if agent.role == Role::Sysadmin && !agent.on_host {
         let text =
@@ -53,7 +56,7 @@ pub(crate) fn check(
         let text = format!("{} can't run on this machine itself: {why}", program.title());
         return Err(Failure::new(Kind::Usage, text).hint("leave --on-host out, or run flock as another user"));
     }
-    let installed = context.block_on(async { Ok(InstalledProgram::ask(program, &found).await) })?;
+    let installed = context.block_on(async { Ok(InstalledProgram::ask(handle.clone(), &found).await) })?;
     if let Some(why) = installed.unfit_reason() {
         return Err(Failure::new(Kind::Failed, why).hint(renewal_hint(program)));
     }
@@ -128,8 +131,8 @@ fn check_model_access(
 }
 
 /// Returns the programs in use that are in no list, because the name of their runtime describes them.
-fn described(config: &Config) -> Vec<&'static dyn Program> {
-    let mut found: Vec<&'static dyn Program> = Vec::new();
+fn described(config: &Config) -> Vec<ProgramHandle> {
+    let mut found: Vec<ProgramHandle> = Vec::new();
     for program in config.agents.iter().filter_map(|agent| program::named(&agent.runtime)) {
         if program.facts().converses && !found.iter().any(|known| known.name() == program.name()) {
             found.push(program);
@@ -172,9 +175,9 @@ pub(crate) async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
         }
     }
     for program in described(config) {
-        if let Err(why) = locate::find(program) {
+        if let Err(why) = locate::find(&*program) {
             let text = format!("{} can't run its agents: {why}", program.title());
-            found.push((true, text, install_hint(program)));
+            found.push((true, text, install_hint(&*program)));
         }
     }
     for agent in &config.agents {

@@ -168,6 +168,7 @@ fn runtimes(
     });
     let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];
     for program in programs::PROGRAMS {
+        let program = programs::ProgramHandle::Listed(program);
         all.push(Arc::new(programs::ProgramRuntime::new(program, parts.clone())));
     }
     let described = move |name: &str| -> Option<Arc<dyn Runtime>> {

@@ -48,7 +48,7 @@ pub type AddressLookup = Arc<dyn Fn() -> Result<OpenClawAddress, RuntimeError> +
 /// run, or if its port is held by a process that the supervisor did not start.
 pub fn find(home: &Home, config: &Config) -> Result<OpenClawAddress, RuntimeError> {
     let missing = |reason: String, hint: &str| RuntimeError::NotInstalled {
-        program: TITLE,
+        program: TITLE.to_owned(),
         reason,
         hint: hint.to_owned(),
     };
@@ -59,7 +59,7 @@ pub fn find(home: &Home, config: &Config) -> Result<OpenClawAddress, RuntimeErro
         return Err(missing("there is no version in this home".to_owned(), "flock init --gateway openclaw"));
     }
     let silent = |reason: String, hint: &str| RuntimeError::NotRunning {
-        program: TITLE,
+        program: TITLE.to_owned(),
         reason,
         hint: hint.to_owned(),
     };
@@ -170,7 +170,8 @@ impl AnswerFilter {
         match self.held.strip_prefix(FAILURE) {
             // A text in one piece that begins with the name of an exception is not a model's sentence.
             Some(message) if looks_like_exception(message) => {
-                Err(RuntimeError::Failed { program: TITLE, message: shorten(message), hint: logs_hint() })
+                let (program, message) = (TITLE.to_owned(), shorten(message));
+                Err(RuntimeError::Failed { program, message, hint: logs_hint() })
             }
             _ => {
                 if !self.held.is_empty() {
@@ -192,7 +193,7 @@ fn looks_like_exception(text: &str) -> bool {
 fn endpoint(place: &OpenClawAddress, order: &RuntimeRequest) -> Result<Endpoint, RuntimeError> {
     let url = format!("http://127.0.0.1:{}/v1/chat/completions", place.port);
     let url = url.parse().map_err(|error| RuntimeError::NotRunning {
-        program: TITLE,
+        program: TITLE.to_owned(),
         reason: chain(&error),
         hint: "flock config get gateway.port".to_owned(),
     })?;
@@ -270,7 +271,7 @@ fn shorten(text: &str) -> String {
 /// Converts a provider error to an error of this program. It is not a provider with a key that a person sets, so the
 /// hints differ.
 fn runtime_error(error: ProviderError, port: u16) -> RuntimeError {
-    let (program, hint) = (TITLE, logs_hint());
+    let (program, hint) = (TITLE.to_owned(), logs_hint());
     match error {
         // The token is flock's own. After a restart OpenClaw has the present one.
         ProviderError::Unauthorised { status, message, .. } => {

@@ -63,7 +63,7 @@ impl ProgramConversations<&Store> {
     pub(crate) async fn set(
         self,
         session: SessionKey,
-        program: &'static str,
+        program: String,
         kept: ProgramConversation,
         now: i64,
     ) -> Result<(), StoreError> {

@@ -51,7 +51,7 @@ pub(super) fn run(
             None => None,
         };
         let known = known.flatten();
-        let mut made = preview.of_program(program, agent, model, session.as_ref(), known.as_ref())?;
+        let mut made = preview.of_program(&*program, agent, model, session.as_ref(), known.as_ref())?;
         made["agent"] = json!(agent.id);
         made["session"] = json!(key);
         made["model"] = json!(model);

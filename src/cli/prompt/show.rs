@@ -86,8 +86,8 @@ fn assemble(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Resul
 }
 
 /// Returns the title of a runtime for people.
-fn title(runtime: &str) -> &str {
-    program::named(runtime).map_or(runtime, |program| program.title())
+fn title(runtime: &str) -> String {
+    program::named(runtime).map_or_else(|| runtime.to_owned(), |program| program.title().to_owned())
 }
 
 /// Returns a session of this agent, or an error if there is none.

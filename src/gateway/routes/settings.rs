@@ -26,7 +26,7 @@ use crate::provider::Catalog;
 use crate::runtime::NATIVE;
 use crate::runtime::program::model_access::{self, ModelAccessError};
 use crate::runtime::program::version_check::{self, InstalledProgram};
-use crate::runtime::program::{ProgramCandidate, host};
+use crate::runtime::program::{self, Program, ProgramHandle, host, locate};
 use crate::store::Level;
 use crate::swarm::Actor;
 
@@ -68,7 +68,7 @@ pub async fn change(
 ) -> JsonResult {
     let agent = chosen_for(&gateway, &caller, agent.as_deref(), None)?;
     check_runtime(&gateway.engine.runtime_names(), &agent, &wanted)?;
-    if let Some(program) = ProgramCandidate::named(&wanted) {
+    if let Some(program) = program::named(&wanted) {
         let installed = find_program(program, &agent).await?;
         let (gateway, agent, model) = (gateway.clone(), agent.clone(), model.clone());
         let looked = tokio::task::spawn_blocking(move || {
@@ -112,7 +112,7 @@ pub async fn change(
 /// Refuses a runtime that this gateway does not have or that the agent's settings rule out. `others` are the gateway's
 /// runtimes besides its own one.
 fn check_runtime(others: &[&str], agent: &Agent, runtime: &str) -> Result<(), ApiError> {
-    if runtime != NATIVE && !others.contains(&runtime) && ProgramCandidate::named(runtime).is_none() {
+    if runtime != NATIVE && !others.contains(&runtime) && program::named(runtime).is_none() {
         let known = [&[NATIVE][..], others, &["acp:COMMAND"]].concat().join(", ");
         let text = format!("{} is not a runtime; this flock has {known}", crate::clean::summary(runtime, 40));
         return Err(ApiError::invalid("unknown_runtime", text));
@@ -131,16 +131,16 @@ fn check_runtime(others: &[&str], agent: &Agent, runtime: &str) -> Result<(), Ap
     Ok(())
 }
 
-/// Returns the installed program that a request names. Nothing is kept of a program that is not on this machine.
-async fn find_program(program: ProgramCandidate, agent: &Agent) -> Result<InstalledProgram, ApiError> {
-    check_sandbox(&program, agent)?;
-    let (title, hint) = (program.title().to_owned(), program.install_hint());
+/// Returns the installed program that a request names.
+async fn find_program(program: ProgramHandle, agent: &Agent) -> Result<InstalledProgram, ApiError> {
+    check_sandbox(&*program, agent)?;
     // The search looks at the file system, so it runs on a thread for blocking work.
-    let looked = tokio::task::spawn_blocking(move || program.find());
-    let found = looked.await.map_err(ApiError::internal)?;
-    let (program, files) = found.map_err(|why| {
-        let text = format!("{title} is not installed: {why}");
-        ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text).with_hint(hint)
+    let wanted = program.clone();
+    let looked = tokio::task::spawn_blocking(move || locate::find(&*wanted));
+    let files = looked.await.map_err(ApiError::internal)?.map_err(|why| {
+        let text = format!("{} is not installed: {why}", program.title());
+        ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text)
+            .with_hint(version_check::install_hint(&*program))
     })?;
     Ok(InstalledProgram::ask(program, &files).await)
 }
@@ -152,7 +152,7 @@ fn is_on_host(agent: &Agent, program: &str) -> bool {
 }
 
 /// Refuses a program for an agent that has neither a sandbox nor the permission for this machine itself.
-fn check_sandbox(program: &ProgramCandidate, agent: &Agent) -> Result<(), ApiError> {
+fn check_sandbox(program: &dyn Program, agent: &Agent) -> Result<(), ApiError> {
     let (name, title) = (program.name(), program.title());
     if agent.role == Role::Sysadmin && !is_on_host(agent, name) {
         let text = format!("a sysadmin has no sandbox, so {title} would run on this machine itself");
@@ -172,7 +172,7 @@ fn check_program(
     config: &Config,
     home: &Home,
 ) -> Result<(), ApiError> {
-    let program = installed.program;
+    let program = &*installed.program;
     let title = program.title();
     let on_host = is_on_host(agent, program.name());
     if let Some(why) = program.refuses_host(host::is_root()).filter(|_| on_host) {
@@ -207,7 +207,6 @@ mod tests {
     use super::*;
     use crate::config::agents;
     use crate::config::{parse, starter};
-    use crate::runtime::program::{self, Program, acp};
 
     /// A configuration with a worker, a sysadmin, and a worker whose program runs on the host.
     fn team(home: &Home) -> Config {
@@ -227,6 +226,7 @@ mod tests {
 
     /// The program with what it lacks.
     fn lacking(program: &'static dyn Program, missing: &[&'static str]) -> InstalledProgram {
+        let program = ProgramHandle::Listed(program);
         InstalledProgram { program, version: Some("1.0.0".to_owned()), missing: missing.to_vec() }
     }
 
@@ -240,11 +240,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         let config = team(&home);
-        let claude = program::named("claude").unwrap();
+        let claude = program::listed("claude").unwrap();
         let whole = || lacking(claude, &[]);
         let checked = |agent: &Agent, model: &str, found: &InstalledProgram| {
-            let candidate = ProgramCandidate::named(found.program.name()).unwrap();
-            check_sandbox(&candidate, agent)
+            check_sandbox(&*found.program, agent)
                 .and_then(|()| check_program(found, agent, Some(&model.parse().unwrap()), &config, &home))
         };
         let asked = |id: &str, model: &str, found: InstalledProgram| {
@@ -262,7 +261,7 @@ mod tests {
         let on_host = if host::is_root() { told(400, "no_host", true) } else { None };
         assert_eq!(asked("free", model, whole()), on_host);
         // The setting for the host counts only for the program that it was made for.
-        let codex = program::named("codex").unwrap();
+        let codex = program::listed("codex").unwrap();
         let mut admin = config.agent(&"admin".parse().unwrap()).unwrap().clone();
         admin.on_host = true;
         for (runtime, is_taken) in [("codex", true), ("claude", false), ("native", false)] {
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_must_be_installed_and_one_that_is_not_leaves_nothing() {
+    async fn a_program_must_be_installed_and_have_a_sandbox() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         let config = team(&home);
@@ -282,7 +281,7 @@ mod tests {
         let missing = "acp:flock-knows-no-such-program --acp";
         check_runtime(&[], coder, missing).unwrap();
         let asked = async |agent: &Agent, runtime: &str| {
-            find_program(ProgramCandidate::named(runtime).unwrap(), agent).await.map(drop)
+            find_program(program::named(runtime).unwrap(), agent).await.map(drop)
         };
         let error = asked(coder, missing).await.unwrap_err();
         assert!(
@@ -298,11 +297,7 @@ mod tests {
         assert_eq!(parts(asked(coder, &unusable).await.unwrap_err()).0, 424);
         // The sandbox is the first thing that is asked for.
         assert_eq!(parts(asked(admin, "acp:/bin/sh -x").await.unwrap_err()).1, "no_sandbox");
-        for runtime in [missing, &unusable, "acp:/bin/sh -x"] {
-            assert!(!acp::is_kept(runtime), "{runtime}");
-        }
-        asked(coder, "acp:/bin/sh -y").await.unwrap();
-        assert!(acp::is_kept("acp:/bin/sh -y"));
+        asked(coder, "acp:/bin/sh -x").await.unwrap();
         assert_eq!(check_runtime(&[], coder, "acp:./x").unwrap_err().code, "unknown_runtime");
     }
 }

@@ -38,7 +38,7 @@ pub fn can_resume(known: &ConversationOrigin, begun: &ConversationOrigin, renews
 pub struct ConversationRecorder {
     pub store: Arc<Store>,
     pub session: SessionKey,
-    pub program: &'static str,
+    pub program: String,
     /// The running turn.
     pub turn: TurnId,
     /// The conditions under which the conversation began.
@@ -69,7 +69,8 @@ impl ConversationRecorder {
         // Both are needed: the name, and the proof that the program has the turn.
         let Some(name) = self.name.clone().filter(|_| self.has_turn) else { return };
         let kept = ProgramConversation { name, turn: self.turn, begun: self.begun.clone() };
-        let (store, session, program) = (Arc::clone(&self.store), self.session.clone(), self.program);
+        let (store, session) = (Arc::clone(&self.store), self.session.clone());
+        let program = self.program.clone();
         let before = self.writing.take();
         // In a separate task, because the turn may be dropped at any moment.
         // The writes stay in order, because each waits for the one before.
@@ -110,7 +111,7 @@ mod tests {
         let memory = ConversationRecorder {
             store: Arc::new(Store::open(&home).unwrap()),
             session: "agent:coder:flock:main:ann".parse().unwrap(),
-            program: "scripted",
+            program: "scripted".to_owned(),
             turn: TurnId::new(),
             begun: ConversationOrigin {
                 conversation: String::new(),

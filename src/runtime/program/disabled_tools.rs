@@ -20,7 +20,7 @@ pub(super) fn refusal(program: &dyn Program, agent: &Agent, withheld: DisabledTo
         }
     };
     Some(RuntimeError::Refused {
-        program: program.title(),
+        program: program.title().to_owned(),
         status: 403,
         message: format!("{why}, and the program's own tools can't be held to that"),
         hint: format!("flock config set plugins.entries.flock.config.gatewayAgents[{id}].{key} {value}"),

@@ -53,11 +53,11 @@ pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<ProgramMount>> {
     let Some(program) = super::named(&agent.runtime).filter(|_| !agent.runs_on_host()) else {
         return Some(Vec::new());
     };
-    let files = locate::find(program).ok()?;
+    let files = locate::find(&*program).ok()?;
     let parts = files.mounts.iter().filter(|(_, target)| target.starts_with(PROGRAMS_TARGET));
     let parts = parts.map(|(source, target)| ProgramMount::part(source, target.clone()));
     let mut found = parts.collect::<Option<Vec<ProgramMount>>>()?;
-    found.push(ProgramMount::State(state(home, &agent.id, program)));
+    found.push(ProgramMount::State(state(home, &agent.id, &*program)));
     found.push(ProgramMount::Turn(turns(home, &agent.id)));
     found.extend(program.facts().covered.iter().map(|covered| ProgramMount::Cover {
         source: cover_source(home, &agent.id, covered),

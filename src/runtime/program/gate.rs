@@ -9,7 +9,7 @@ use super::Program;
 use crate::config::Api;
 use crate::id::ModelRef;
 use crate::provider::Usage;
-use crate::runtime::{RuntimeError, RuntimeRequest};
+use crate::runtime::{PauseReason, RuntimeError, RuntimeRequest};
 
 /// Grants access to turns.
 pub trait AccessProvider: Send + Sync {
@@ -86,8 +86,7 @@ pub enum CallRefusal {
     /// The budget has no room for the call now, and may have later.
     #[error("{why}")]
     Paused {
-        /// The reason, for people.
-        why: String,
+        why: PauseReason,
         /// The largest token counts of the request and of the answer.
         call: (u64, u64),
     },
@@ -155,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_call_as_large_shows_that_the_budget_has_room_again() {
-        let paused = CallRefusal::Paused { why: "no room".to_owned(), call: (100, 50) };
+        let paused = CallRefusal::Paused { why: PauseReason::UnknownBudget, call: (100, 50) };
         for (call, undone) in [((100, 50), true), ((0, 150), true), ((100, 49), false), ((1, 1), false)] {
             assert_eq!(paused.is_lifted_by(call), undone, "{call:?}");
         }

@@ -16,10 +16,10 @@ use crate::tool::policy::DisabledTools;
 /// An agent program.
 pub trait Program: Send + Sync {
     /// Returns the facts about it that are the same for every turn.
-    fn facts(&self) -> ProgramFacts;
+    fn facts(&self) -> ProgramFacts<'_>;
 
     /// Returns the name in an agent's `runtime` setting, such as `claude`.
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.facts().name
     }
 
@@ -29,7 +29,7 @@ pub trait Program: Send + Sync {
     }
 
     /// Returns the name for people, such as `Claude Code`.
-    fn title(&self) -> &'static str {
+    fn title(&self) -> &str {
         self.facts().title
     }
 
@@ -85,13 +85,13 @@ pub trait Program: Send + Sync {
 
 /// The facts about a program that are the same for every turn.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ProgramFacts {
+pub struct ProgramFacts<'a> {
     /// The name in an agent's `runtime` setting, such as `claude`.
-    pub name: &'static str,
+    pub name: &'a str,
     /// The name for people, such as `Claude Code`.
-    pub title: &'static str,
+    pub title: &'a str,
     /// The name of its command.
-    pub command: &'static str,
+    pub command: &'a str,
     /// The name of its npm package.
     pub package: &'static str,
     /// The oldest version that flock supports.

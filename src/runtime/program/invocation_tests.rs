@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::interface::{ConversationStart, Invocation, Program, RunLocation, TurnSpec};
-use super::{PROGRAMS, environment, named};
+use super::{PROGRAMS, environment, listed, named};
 use crate::config::{Api, Effort};
 use crate::tool::policy::DisabledTools;
 
@@ -85,7 +85,7 @@ pub(super) fn shown(run: &Result<Invocation, String>) -> String {
 }
 
 fn told(name: &str, probe_answer: Option<&str>) -> String {
-    let program = named(name).unwrap();
+    let program = listed(name).unwrap();
     let first = TurnSpec { probe_answer, ..turn(program) };
     let next = TurnSpec {
         conversation: ConversationStart::Resumed("conversation-1"),
@@ -135,7 +135,7 @@ fn told(name: &str, probe_answer: Option<&str>) -> String {
 #[test]
 fn claude_code_invocations_match_the_snapshot() {
     insta::assert_snapshot!(told("claude", None));
-    let program = named("claude").unwrap();
+    let program = listed("claude").unwrap();
     let environment = |turn: TurnSpec<'_>| program.invocation(&turn).unwrap().environment;
     let has = |environment: &[(String, String)], name: &str, value: &str| {
         environment.contains(&(name.to_owned(), value.to_owned()))
@@ -188,7 +188,7 @@ pub(super) fn models() -> String {
 
 #[test]
 fn codex_invocations_match_the_snapshot() {
-    let program = named("codex").unwrap();
+    let program = listed("codex").unwrap();
     let probe_answer = program.probe(&turn(program)).unwrap();
     assert_eq!(probe_answer.invocation.arguments, ["debug", "models", "--bundled"]);
     assert!((probe_answer.take)("").is_none() && (probe_answer.take)("{\"models\":[]}").is_none());
@@ -219,7 +219,7 @@ fn every_program_waits_longer_for_flocks_tools_than_flock_does() {
         ("gemini", Some("own"), format!("\"timeout\":{patience}000")),
         ("opencode", None, format!("\"timeout\":{patience}000")),
     ] {
-        let program = named(name).unwrap();
+        let program = listed(name).unwrap();
         let run = program.invocation(&TurnSpec { probe_answer, ..turn(program) });
         let told = shown(&run);
         assert!(told.contains(&written), "{told}");
@@ -228,7 +228,7 @@ fn every_program_waits_longer_for_flocks_tools_than_flock_does() {
 
 #[test]
 fn settings_of_codex_are_toml() {
-    let program = named("codex").unwrap();
+    let program = listed("codex").unwrap();
     let system = "a \"quoted\"\n\\ 한 \u{7f}\u{1b}\t '";
     let run = program.invocation(&TurnSpec { system, ..turn(program) }).unwrap();
     let config = run.state.last().unwrap().content.clone().unwrap();
@@ -245,7 +245,7 @@ fn settings_of_codex_are_toml() {
 
 #[test]
 fn gemini_cli_invocations_match_the_snapshot() {
-    let program = named("gemini").unwrap();
+    let program = listed("gemini").unwrap();
     let probe_answer = program.probe(&turn(program)).unwrap();
     assert_eq!(probe_answer.file.as_deref(), Some("own-system.md"));
     assert!((probe_answer.take)(" \n").is_none());
@@ -319,7 +319,7 @@ fn gemini_cli_invocations_match_the_snapshot() {
 #[test]
 fn opencode_invocations_match_the_snapshot() {
     insta::assert_snapshot!(told("opencode", None));
-    let program = named("opencode").unwrap();
+    let program = listed("opencode").unwrap();
     for (api, sdk, base) in [
         (Api::OpenAiCompletions, "@ai-sdk/openai-compatible", "/relay/completions/v1"),
         (Api::OpenAiResponses, "@ai-sdk/openai", "/relay/responses/v1"),
@@ -459,7 +459,7 @@ fn without_the_relay_user_files_are_not_touched() {
 fn names_are_not_used_twice() {
     for (at, program) in PROGRAMS.iter().enumerate() {
         assert!(PROGRAMS.iter().skip(at + 1).all(|other| other.name() != program.name()));
-        assert_eq!(named(program.name()).map(Program::name), Some(program.name()));
+        assert_eq!(named(program.name()).as_deref().map(Program::name), Some(program.name()));
         assert_eq!(program.version(program.facts().oldest).as_deref(), Some(program.facts().oldest));
         assert!(APIS.iter().any(|api| program.speaks(*api)));
         assert!(!program.speaks(Api::BedrockConverseStream) && !program.speaks(Api::GoogleGeminiCli));

@@ -6,7 +6,6 @@
 //! that is valid for one turn.
 
 pub(crate) mod acp;
-mod candidate;
 mod claude;
 mod codex;
 mod conversation_record;
@@ -17,6 +16,7 @@ mod extract;
 pub(crate) mod folders;
 pub mod gate;
 mod gemini;
+mod handle;
 pub mod host;
 pub mod interface;
 pub(crate) mod json_lines;
@@ -45,9 +45,11 @@ mod reading_tests;
 #[cfg(test)]
 mod recorded_tests;
 
-pub(crate) use candidate::ProgramCandidate;
+use std::sync::Arc;
+
 pub use gate::AccessProvider;
 pub(crate) use gate::{CallCounter, RelayAccess, TurnAccess};
+pub use handle::ProgramHandle;
 pub use interface::Program;
 pub(crate) use output_reader::RAW_TARGET;
 pub(crate) use run::{ProgramRuntime, ProgramServices};
@@ -56,11 +58,16 @@ pub(crate) use run::{ProgramRuntime, ProgramServices};
 pub static PROGRAMS: [&dyn Program; 4] =
     [&claude::Claude, &codex::Codex, &gemini::Gemini, &opencode::OpenCode];
 
-/// Returns the program with this name: one of the list, or the one that `acp:COMMAND` describes.
-///
-/// The latter is kept until the process ends, so this is for the names of the configuration. For a name of a request there
-/// is [`ProgramCandidate`].
+/// Returns the program of the list with this name.
 #[must_use]
-pub fn named(name: &str) -> Option<&'static dyn Program> {
-    PROGRAMS.iter().copied().find(|program| program.name() == name).or_else(|| acp::named(name))
+pub fn listed(name: &str) -> Option<&'static dyn Program> {
+    PROGRAMS.into_iter().find(|program| program.name() == name)
+}
+
+/// Returns the program that a runtime's name means: one of the list, or the one that `acp:COMMAND` describes. It may not be
+/// on this machine.
+#[must_use]
+pub fn named(name: &str) -> Option<ProgramHandle> {
+    let described = || Some(ProgramHandle::Described(Arc::new(acp::named(name)?)));
+    listed(name).map(ProgramHandle::Listed).or_else(described)
 }

@@ -116,7 +116,7 @@ mod tests {
         });
         let home = Home::new("/tmp/flock-asks-test".into(), None);
         let config = parse::config(&document, &home).unwrap();
-        let claude = super::super::named("claude").unwrap();
+        let claude = super::super::listed("claude").unwrap();
         let asked = |model: &str, has_key: bool, on_host: bool| {
             let model: ModelRef = model.parse().unwrap();
             let missing = || ProviderError::NotConfigured {

@@ -20,12 +20,12 @@ pub const LOGS_HINT: &str = "flock logs gateway";
 /// [`RuntimeError::NoAnswer`], [`RuntimeError::Unanswered`], [`RuntimeError::Interrupted`], [`RuntimeError::Refused`]
 /// and [`RuntimeError::Failed`].
 pub fn of(
-    program: &'static str,
+    program: &str,
     ended: RunOutcome,
     seen: &RunObservations,
     calls: Option<&Count>,
 ) -> Result<RuntimeReply, RuntimeError> {
-    let hint = LOGS_HINT.to_owned();
+    let (program, hint) = (program.to_owned(), LOGS_HINT.to_owned());
     let is_begun = is_begun(seen, calls);
     let (status, message, is_broken) = match ended {
         // Some programs call a turn good in which no model was reached, and hide why.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::provider::Usage;
+use crate::runtime::PauseReason;
 
 const NAME: &str = "Program";
 
@@ -51,8 +52,11 @@ fn the_error_depends_on_status_and_progress() {
 
 #[test]
 fn a_stop_after_the_start_is_an_interruption() {
-    let away =
-        || RuntimeError::NotRunning { program: NAME, reason: "gone".to_owned(), hint: "start it".to_owned() };
+    let away = || RuntimeError::NotRunning {
+        program: NAME.to_owned(),
+        reason: "gone".to_owned(),
+        hint: "start it".to_owned(),
+    };
     let (silent, said) =
         (RunObservations::default(), RunObservations { begun: true, ..RunObservations::default() });
     let asked = Count { answered: 1, ..Count::default() };
@@ -72,7 +76,7 @@ fn budget_refusals_pause_and_settings_refusals_fail() {
         refused: Some((429, "x".to_owned())),
         ..Count::default()
     };
-    let why = || "the budget of the day is used up".to_owned();
+    let why = || PauseReason::PersonRemoved("ann".to_owned());
     let paused = || count(CallRefusal::Paused { why: why(), call: (1, 2) });
     for begun in [false, true] {
         for ended in [failed(Some(429)), RunOutcome::Broken { message: "killed".to_owned() }] {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::interface::{ProgramFiles, RequiredOptions};
-use super::named;
+use super::listed;
 
 const NATIVE: &[u8] = b"\x7fELF\x02\x01\x01";
 
@@ -31,7 +31,7 @@ fn arch() -> &'static str {
 }
 
 fn parts(name: &str, command: &Path) -> Result<ProgramFiles, String> {
-    let parts = named(name).unwrap().parts(command);
+    let parts = listed(name).unwrap().parts(command);
     if let Ok(parts) = &parts {
         let below = format!("/opt/flock/{name}/");
         assert!(parts.sandbox[0].starts_with(&below), "{parts:?}");

@@ -125,7 +125,7 @@ impl ProgramTurn<'_> {
         wanted: &ProgramProbe,
         paths: &RunPaths,
     ) -> Result<String, RuntimeError> {
-        let (runtime, program) = (self.runtime, self.runtime.program);
+        let (runtime, program) = (self.runtime, &*self.runtime.program);
         let asked = ProbeRequest { wanted, state: paths.state.as_deref(), workspace: &paths.workspace };
         let kept = CachedAnswer::of(&runtime.parts.home, &self.order.agent, program, &self.found, asked);
         if let Some(text) = kept.read() {

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::interface::{ConversationStart, ProgramExit, RunOutcome};
-use super::named;
+use super::listed;
 use super::recorded_tests::{NEW, answer, line};
 
 /// Parses events with a program's parser. Returns its reports, the answer, and the result for exit code 0.
 fn read(name: &str, events: &[Value]) -> (Vec<String>, String, RunOutcome) {
-    let mut parser = named(name).unwrap().parser(NEW);
+    let mut parser = listed(name).unwrap().parser(NEW);
     let mut said = Vec::new();
     events.iter().for_each(|event| parser.line(event, &mut said));
     let lines = said.iter().map(line).collect();
@@ -16,7 +16,7 @@ fn read(name: &str, events: &[Value]) -> (Vec<String>, String, RunOutcome) {
 }
 
 fn unknown(name: &str, stderr: &str) -> bool {
-    let mut parser = named(name).unwrap().parser(ConversationStart::Resumed("x"));
+    let mut parser = listed(name).unwrap().parser(ConversationStart::Resumed("x"));
     parser.end(&ProgramExit { code: 1, stderr }) == RunOutcome::Unknown
 }
 
@@ -165,7 +165,7 @@ fn the_status_of_a_failure_is_found() {
         ("[API Error: no words]", 1, None),
         ("[API Error: no words]", 42, None),
     ] {
-        let mut parser = named("gemini").unwrap().parser(NEW);
+        let mut parser = listed("gemini").unwrap().parser(NEW);
         let event = json!({"type": "result", "status": "error", "error": {"message": message}});
         parser.line(&event, &mut Vec::new());
         match parser.end(&ProgramExit { code, stderr: "" }) {
@@ -178,7 +178,7 @@ fn the_status_of_a_failure_is_found() {
 #[test]
 fn a_missing_gemini_login_is_not_an_unknown_conversation() {
     for conversation in [NEW, ConversationStart::Resumed("x")] {
-        let mut parser = named("gemini").unwrap().parser(conversation);
+        let mut parser = listed("gemini").unwrap().parser(conversation);
         let stderr = "Please set an Auth method in your /flocks/own/.gemini/settings.json";
         match parser.end(&ProgramExit { code: 41, stderr }) {
             RunOutcome::Failed { status: Some(401), message } => {
@@ -202,7 +202,7 @@ fn the_end_of_opencode_is_its_last_step() {
     for events in [vec![step("stop"), start], vec![step("tool-calls")], vec![step("stop"), text("more")]] {
         assert!(matches!(read("opencode", &events).2, RunOutcome::Broken { .. }), "{events:?}");
     }
-    let mut parser = named("opencode").unwrap().parser(NEW);
+    let mut parser = listed("opencode").unwrap().parser(NEW);
     parser.line(&step("stop"), &mut Vec::new());
     assert!(matches!(parser.end(&ProgramExit { code: 143, stderr: "" }), RunOutcome::Broken { .. }));
 }
@@ -237,7 +237,7 @@ fn opencode_says_in_its_log_alone_that_it_waits_for_a_quota() {
         (log("usage limit reached"), None),
         ("message=\"a file says\" text=\"AI_APICallError: usage limit reached\"".to_owned(), None),
     ] {
-        let mut parser = named("opencode").unwrap().parser(NEW);
+        let mut parser = listed("opencode").unwrap().parser(NEW);
         let mut said = Vec::new();
         parser.error_line(&line, &mut said);
         parser.error_line(&line, &mut said);
@@ -256,7 +256,7 @@ fn only_an_untouched_resumed_conversation_is_unknown() {
     ] {
         assert!(unknown(name, words), "{name}");
         assert!(!unknown(name, "something else"), "{name}");
-        let mut parser = named(name).unwrap().parser(NEW);
+        let mut parser = listed(name).unwrap().parser(NEW);
         let new = parser.end(&ProgramExit { code: 1, stderr: words });
         assert!(matches!(new, RunOutcome::Broken { .. }), "{name}: {new:?}");
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::interface::{ConversationStart, Program, ProgramExit, RunOutcome};
 use super::json_lines::{LineSplitter, OutputLine};
-use super::{PROGRAMS, named};
+use super::{PROGRAMS, listed};
 use crate::runtime::trace::TraceFormatter;
 use crate::runtime::{ProgramEvent, ToolEvent};
 
@@ -159,22 +159,22 @@ fn told(program: &dyn Program) -> String {
 
 #[test]
 fn claude_code_recordings_match_the_snapshot() {
-    insta::assert_snapshot!(told(named("claude").unwrap()));
+    insta::assert_snapshot!(told(listed("claude").unwrap()));
 }
 
 #[test]
 fn codex_recordings_match_the_snapshot() {
-    insta::assert_snapshot!(told(named("codex").unwrap()));
+    insta::assert_snapshot!(told(listed("codex").unwrap()));
 }
 
 #[test]
 fn gemini_cli_recordings_match_the_snapshot() {
-    insta::assert_snapshot!(told(named("gemini").unwrap()));
+    insta::assert_snapshot!(told(listed("gemini").unwrap()));
 }
 
 #[test]
 fn opencode_recordings_match_the_snapshot() {
-    insta::assert_snapshot!(told(named("opencode").unwrap()));
+    insta::assert_snapshot!(told(listed("opencode").unwrap()));
 }
 
 /// A run ends well only if the program printed the event that says so. Each program has its own event, so a stream that

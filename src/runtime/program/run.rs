@@ -13,12 +13,12 @@ use super::conversation_record::{self, ConversationRecorder};
 use super::folders::TurnFolder;
 use super::gate::{AccessProvider, Count, TurnAccess};
 use super::host::RunExit;
-use super::interface::{ConversationStart, Invocation, Parser, Program, ProgramFiles, RunOutcome};
+use super::interface::{ConversationStart, Invocation, Parser, ProgramFiles, RunOutcome};
 use super::locate;
 use super::output_reader::{ConversationEvent, OutputReader, RunObservations, lingers};
 use super::run_paths::RunPaths;
 use super::state::{self, StateBackup};
-use super::{disabled_tools, host, outcome, version_check};
+use super::{ProgramHandle, disabled_tools, host, outcome, version_check};
 use crate::config::{Agent, Config};
 use crate::env;
 use crate::error::{Explain as _, chain};
@@ -61,7 +61,7 @@ pub struct ProgramServices {
 
 /// The runtime of one program.
 pub struct ProgramRuntime {
-    pub(super) program: &'static dyn Program,
+    pub(super) program: ProgramHandle,
     pub(super) parts: Arc<ProgramServices>,
     /// Time in which the program must exit after it has reported how its run went.
     grace: Duration,
@@ -71,25 +71,30 @@ pub struct ProgramRuntime {
 
 impl ProgramRuntime {
     #[must_use]
-    pub fn new(program: &'static dyn Program, parts: Arc<ProgramServices>) -> Self {
+    pub fn new(program: ProgramHandle, parts: Arc<ProgramServices>) -> Self {
         let grace = if program.facts().converses { ANSWERED_EXIT_GRACE } else { EXIT_GRACE };
         Self { program, parts, grace, quota_grace: QUOTA_GRACE }
     }
 
+    /// Returns the program's name for people, for an error.
+    fn title(&self) -> String {
+        self.program.title().to_owned()
+    }
+
     fn missing(&self, reason: String) -> RuntimeError {
-        let hint = version_check::install_hint(self.program);
-        RuntimeError::NotInstalled { program: self.program.title(), reason, hint }
+        let hint = version_check::install_hint(&*self.program);
+        RuntimeError::NotInstalled { program: self.title(), reason, hint }
     }
 
     fn failed(&self, message: String) -> RuntimeError {
         let hint = outcome::LOGS_HINT.to_owned();
-        RuntimeError::Failed { program: self.program.title(), message, hint }
+        RuntimeError::Failed { program: self.title(), message, hint }
     }
 
     /// Makes the error of a turn of which nothing has begun.
     pub(super) fn not_begun(&self, reason: String) -> RuntimeError {
         let hint = outcome::LOGS_HINT.to_owned();
-        RuntimeError::NotBegun { program: self.program.title(), reason, hint }
+        RuntimeError::NotBegun { program: self.title(), reason, hint }
     }
 
     /// Makes the folder for the files of a turn. Before an agent's first turn, the remains of an earlier process are
@@ -122,19 +127,19 @@ impl ProgramRuntime {
         let agent = agent.ok_or_else(|| self.not_begun(format!("there is no agent {}", order.agent)))?;
         // The present configuration decides, not the one with which the conversation began.
         let withheld = DisabledTools::of(agent);
-        if let Some(refused) = disabled_tools::refusal(self.program, agent, withheld) {
+        if let Some(refused) = disabled_tools::refusal(&*self.program, agent, withheld) {
             return Err(refused);
         }
         if let Some(why) = self.program.refuses_host(host::is_root()).filter(|_| agent.runs_on_host()) {
             return Err(RuntimeError::Refused {
-                program: self.program.title(),
+                program: self.title(),
                 status: 403,
                 message: format!("agent {} can't run on this machine itself: {why}", agent.id),
                 hint: host::off(&agent.id),
             });
         }
-        let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
-        let access = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
+        let found = locate::find(&*self.program).map_err(|reason| self.missing(reason))?;
+        let access = self.parts.gate.open(order, &*self.program, agent.runs_on_host())?;
         let turn =
             ProgramTurn { runtime: self, order, agent, withheld, found, access, folder: self.folder(order)? };
         let begun = conversation_record::origin(order, agent, turn.access.relay.is_some());
@@ -161,7 +166,7 @@ impl ProgramRuntime {
 }
 
 impl Runtime for ProgramRuntime {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.program.name()
     }
 
@@ -215,7 +220,7 @@ pub(super) struct ProgramTurn<'a> {
 impl ProgramTurn<'_> {
     fn paths(&self) -> RunPaths {
         let runtime = self.runtime;
-        RunPaths::of(&runtime.parts.home, runtime.program, self.agent, &self.order.session, &self.access)
+        RunPaths::of(&runtime.parts.home, &*runtime.program, self.agent, &self.order.session, &self.access)
     }
 
     /// Runs the program once in this conversation. `before` holds the earlier messages that it lacks.
@@ -273,7 +278,7 @@ impl ProgramTurn<'_> {
         ConversationRecorder {
             store: Arc::clone(&self.runtime.parts.store),
             session: self.order.session.clone(),
-            program: self.runtime.program.name(),
+            program: self.runtime.program.name().to_owned(),
             turn: self.order.turn,
             begun,
             name: match conversation {
@@ -393,7 +398,7 @@ impl ProgramTurn<'_> {
     }
 
     fn start_error(&self, error: &SandboxError) -> RuntimeError {
-        let program = self.runtime.program.title();
+        let program = self.runtime.title();
         let hint = error.hint().unwrap_or_else(|| "flock doctor".to_owned());
         match error {
             SandboxError::Unavailable { .. } | SandboxError::Denied { .. } => {

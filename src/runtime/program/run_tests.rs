@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::gate::{CallCounter, RelayAccess, TurnAccess};
 use super::super::interface::{
-    Parser, ProgramExit, ProgramFacts, ProgramFiles as ProgramParts, StateFile, TurnFile, TurnSpec,
+    Parser, Program, ProgramExit, ProgramFacts, ProgramFiles as ProgramParts, StateFile, TurnFile, TurnSpec,
 };
 use super::super::state::StateFolder;
 use super::*;
@@ -39,17 +39,17 @@ exit $code
 "#;
 
 struct ScriptedProgram {
-    command: &'static str,
+    command: String,
     renews_prompt: bool,
     withholds: AtomicBool,
 }
 
 impl Program for ScriptedProgram {
-    fn facts(&self) -> ProgramFacts {
+    fn facts(&self) -> ProgramFacts<'_> {
         ProgramFacts {
             name: "scripted",
             title: "Scripted",
-            command: self.command,
+            command: &self.command,
             package: "scripted",
             oldest: "1.0.0",
             renews_prompt: self.renews_prompt,
@@ -215,7 +215,7 @@ struct House {
     folder: tempfile::TempDir,
     document: Value,
     config: Arc<Mutex<Arc<Config>>>,
-    program: &'static ScriptedProgram,
+    program: Arc<ScriptedProgram>,
     /// The relay's counts of all turns.
     calls: Arc<CallCounter>,
     cli: ProgramRuntime,
@@ -261,11 +261,11 @@ impl House {
             now: 1,
         };
         store.turns().begin(begin).await.unwrap();
-        let program: &'static ScriptedProgram = Box::leak(Box::new(ScriptedProgram {
-            command: Box::leak(command.display().to_string().into_boxed_str()),
+        let program = Arc::new(ScriptedProgram {
+            command: command.display().to_string(),
             renews_prompt,
             withholds: AtomicBool::new(true),
-        }));
+        });
         let current = Arc::clone(&config);
         let calls = Arc::new(CallCounter::default());
         let parts = ProgramServices {
@@ -289,7 +289,7 @@ impl House {
             recent: "[Recent Context]\n[user] before\n---\n".to_owned(),
             missed: None,
         };
-        let cli = ProgramRuntime::new(program, Arc::new(parts));
+        let cli = ProgramRuntime::new(ProgramHandle::Described(program.clone()), Arc::new(parts));
         Self { folder, document, config, program, calls, cli, order, missed: String::new() }
     }
 
@@ -552,7 +552,7 @@ async fn each_session_has_its_own_folder_that_is_empty_at_first() {
     house.set_script(&format!("{keeps} {SUCCESS_SCRIPT}"));
     let found = |house: &House| fs_err::read_to_string(house.folder.path().join("bin/found")).unwrap();
     let state =
-        |house: &House| StateFolder::of(&house.cli.parts.home, house.cli.program, &house.order.session);
+        |house: &House| StateFolder::of(&house.cli.parts.home, &*house.cli.program, &house.order.session);
     house.turn().await.0.unwrap();
     let path = state(&house).path();
     assert!(house.run(0).contains(&path.display().to_string()), "{}", house.run(0));

@@ -1,11 +1,11 @@
 //! Information that an installed program gives about itself: its version, and the options that a turn needs.
 
 use super::interface::ProgramFiles;
-use super::{Program, locate};
+use super::{Program, ProgramHandle, locate};
 
 /// An installed program with its version.
 pub struct InstalledProgram {
-    pub program: &'static dyn Program,
+    pub program: ProgramHandle,
     /// `None` if the program did not report a version.
     pub version: Option<String>,
     /// Options that a turn needs and the program lacks. Programs that are new enough are not asked.
@@ -23,16 +23,17 @@ impl InstalledProgram {
     }
 
     /// Asks a program for its version and options.
-    pub async fn ask(program: &'static dyn Program, found: &ProgramFiles) -> Self {
+    pub async fn ask(program: ProgramHandle, found: &ProgramFiles) -> Self {
         // A program that is known by its protocol says there what it can. It is run in sandboxes alone, also for this.
         if program.facts().converses {
             return Self { program, version: None, missing: Vec::new() };
         }
-        let version = locate::version(program, found).await;
+        let version = locate::version(&*program, found).await;
         let mut installed = Self { program, version, missing: Vec::new() };
         // A program without a readable version may be of any age.
         if installed.version.is_none() || installed.is_old() {
-            installed.missing = locate::missing_options(program, found).await.unwrap_or_default();
+            let missing = locate::missing_options(&*installed.program, found).await;
+            installed.missing = missing.unwrap_or_default();
         }
         installed
     }
@@ -58,15 +59,10 @@ impl InstalledProgram {
 pub fn install_hint(program: &dyn Program) -> String {
     let facts = program.facts();
     if facts.package.is_empty() {
-        return command_hint(facts.command);
+        // Only the command of such a program is known.
+        return format!("install the program whose command is {}, and put that on PATH", facts.command);
     }
     format!("npm install -g {}", facts.package)
-}
-
-/// Returns the advice for a program of which only the command is known.
-#[must_use]
-pub fn command_hint(command: &str) -> String {
-    format!("install the program whose command is {command}, and put that on PATH")
 }
 
 /// Returns the command that replaces an old version. Without `@latest`, npm would choose a version that fits its Node,

@@ -2,7 +2,7 @@ use uuid::Uuid;
 
 use super::super::interface::{ConversationStart, StateFile, TurnSpec};
 use super::super::invocation_tests::{models, shown, turn};
-use super::super::named;
+use super::super::listed;
 use super::*;
 
 /// Returns the words of a setting: names of tools that a program may use, or may not.
@@ -18,7 +18,7 @@ fn disabled_tools_are_in_no_tool_list() {
         let [commands, writing, patching, reading] = [1, 2, 4, 8].map(|bit| bits & bit > 0);
         let withheld = DisabledTools { commands, writing, patching, reading };
         let told = |name: &str, probe_answer: Option<&str>| {
-            let program = named(name).unwrap();
+            let program = listed(name).unwrap();
             assert!(program.facts().withholds);
             let [new, resumed] =
                 [ConversationStart::New(Uuid::from_u128(1)), ConversationStart::Resumed("1")].map(
@@ -95,7 +95,7 @@ fn agent_files_are_not_run_if_commands_are_disabled() {
     for commands in [false, true] {
         let withheld = DisabledTools { commands, ..DisabledTools::default() };
         let run = |name: &str, probe_answer| {
-            let program = named(name).unwrap();
+            let program = listed(name).unwrap();
             program.invocation(&TurnSpec { withheld, probe_answer, ..turn(program) }).unwrap()
         };
         let searcher = StateFile { path: "cache/opencode/bin".to_owned(), content: None };
@@ -110,7 +110,7 @@ fn agent_files_are_not_run_if_commands_are_disabled() {
 
 #[test]
 fn codex_is_not_started_if_its_tools_cannot_be_disabled() {
-    let program = named("codex").unwrap();
+    let program = listed("codex").unwrap();
     let withheld = DisabledTools { commands: true, ..DisabledTools::default() };
     for probe_answer in [None, Some(""), Some("{}"), Some(r#"{"models": []}"#)] {
         let error = program.invocation(&TurnSpec { withheld, probe_answer, ..turn(program) }).unwrap_err();

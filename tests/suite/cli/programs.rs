@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flock::runtime::program::named;
+use flock::runtime::program::listed;
 
 use crate::support::home::{Run, TempHome, finish};
 
@@ -213,7 +213,7 @@ fn each_program_is_refused_without_an_option_whether_it_is_old_or_of_no_known_ve
         ("gemini", "google-generative-ai"),
         ("opencode", "openai-completions"),
     ] {
-        let program = named(name).unwrap();
+        let program = listed(name).unwrap();
         let (title, options) = (program.title(), program.facts().options.names);
         let (last, others) = options.split_last().unwrap();
         let machine = Machine::with_model_of(api);

@@ -65,7 +65,7 @@ struct Given {
 
 /// The dialogue of one turn.
 pub(super) struct Dialogue {
-    title: &'static str,
+    title: String,
     given: Given,
     /// The conversation to continue.
     resumed: Option<String>,
@@ -91,7 +91,7 @@ pub(super) fn first_line() -> String {
 
 impl Dialogue {
     /// Creates the dialogue of a turn.
-    pub(super) fn new(title: &'static str, turn: &TurnSpec<'_>) -> Self {
+    pub(super) fn new(title: &str, turn: &TurnSpec<'_>) -> Self {
         let given = Given {
             workspace: turn.workspace.to_owned(),
             mcp_url: format!("{}/mcp", turn.origin),
@@ -103,13 +103,13 @@ impl Dialogue {
     }
 
     /// Creates a dialogue that has nothing to say.
-    pub(super) fn without_turn(title: &'static str, conversation: ConversationStart<'_>) -> Self {
+    pub(super) fn without_turn(title: &str, conversation: ConversationStart<'_>) -> Self {
         let resumed = match conversation {
             ConversationStart::New(_) => None,
             ConversationStart::Resumed(name) => Some(name.to_owned()),
         };
         Self {
-            title,
+            title: title.to_owned(),
             given: Given::default(),
             progress: RunProgress::new(resumed.is_some()),
             resumed,
@@ -384,7 +384,7 @@ impl Parser for Dialogue {
     }
 
     fn end(&mut self, exit: &ProgramExit<'_>) -> RunOutcome {
-        self.end.clone().unwrap_or_else(|| extract::broken(self.title, exit))
+        self.end.clone().unwrap_or_else(|| extract::broken(&self.title, exit))
     }
 }
 

@@ -9,60 +9,39 @@ mod dialogue;
 mod parts;
 mod python;
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
 
 use super::environment;
 use super::interface::{
     ConversationStart, Invocation, Parser, Program, ProgramFacts, ProgramFiles, TurnSpec, relay_path,
 };
 use crate::config::Api;
-use crate::sync::lock;
 
 pub(crate) use command::{PREFIX, check};
 
 /// Least memory of the programs that are known to work.
 const LEAST_MEMORY: u64 = 1 << 30;
 
-/// The description of a program by the name of its runtime. The program may not exist.
-pub(crate) struct Description {
+/// A program that a runtime's name describes. It may not exist.
+pub(super) struct AcpProgram {
+    /// The whole name, as in `acp:qwen --acp`.
+    name: String,
     /// The name for people.
-    pub(super) title: String,
-    pub(super) command: String,
+    title: String,
+    command: String,
     /// The arguments of the command.
     arguments: Vec<String>,
     folder: String,
 }
 
-impl Description {
-    /// Returns the files of the host that the program needs. `command` is the file to which its command leads.
-    ///
-    /// # Errors
-    ///
-    /// Returns the reason why it can't be run in a sandbox.
-    pub(super) fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
-        let mut files = parts::of(&self.folder, command)?;
-        files.sandbox.extend(self.arguments.iter().cloned());
-        files.host.extend(self.arguments.iter().cloned());
-        Ok(files)
-    }
-}
-
-/// A program that a runtime's name describes.
-struct AcpProgram {
-    /// The whole name, as in `acp:qwen --acp`.
-    name: &'static str,
-    description: &'static Description,
-}
-
-/// Returns what a runtime's name says about a program, or `None` if it describes none. Nothing of it is kept.
-pub(super) fn describe(name: &str) -> Option<Description> {
+/// Returns the program that a runtime's name describes, or `None` if it describes none.
+pub(super) fn named(name: &str) -> Option<AcpProgram> {
     let words = check(name).ok()?;
     let (command, arguments) = words.split_first()?;
     let short =
         Path::new(command).file_name().map_or(command.clone(), |name| name.to_string_lossy().into_owned());
-    Some(Description {
+    Some(AcpProgram {
+        name: name.to_owned(),
         title: format!("{short} (by ACP)"),
         command: command.clone(),
         arguments: arguments.to_vec(),
@@ -70,49 +49,12 @@ pub(super) fn describe(name: &str) -> Option<Description> {
     })
 }
 
-/// Returns the program that a runtime's name describes, or `None` if it describes none.
-pub(super) fn named(name: &str) -> Option<&'static dyn Program> {
-    known(name).or_else(|| describe(name).map(|description| keep(name, description)))
-}
-
-/// Returns the program with this name if it was made before.
-fn known(name: &str) -> Option<&'static dyn Program> {
-    let known = *lock(kept()).get(name)?;
-    Some(known)
-}
-
-/// The programs that were made, by their names.
-fn kept() -> &'static Mutex<HashMap<&'static str, &'static AcpProgram>> {
-    static KEPT: OnceLock<Mutex<HashMap<&'static str, &'static AcpProgram>>> = OnceLock::new();
-    KEPT.get_or_init(Mutex::default)
-}
-
-/// Returns the program with this name and description. It is made once and kept until the process ends. So the name must
-/// be one that a person has configured, or whose program was found on this machine.
-pub(super) fn keep(name: &str, description: Description) -> &'static dyn Program {
-    let mut kept = lock(kept());
-    if let Some(known) = kept.get(name) {
-        return *known;
-    }
-    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    let description: &'static Description = Box::leak(Box::new(description));
-    let program: &'static AcpProgram = Box::leak(Box::new(AcpProgram { name, description }));
-    kept.insert(name, program);
-    program
-}
-
-/// Returns `true` if a program with this name was made.
-#[cfg(test)]
-pub(crate) fn is_kept(name: &str) -> bool {
-    lock(kept()).contains_key(name)
-}
-
 impl Program for AcpProgram {
-    fn facts(&self) -> ProgramFacts {
+    fn facts(&self) -> ProgramFacts<'_> {
         ProgramFacts {
-            name: self.name,
-            title: &self.description.title,
-            command: &self.description.command,
+            name: &self.name,
+            title: &self.title,
+            command: &self.command,
             least_memory: LEAST_MEMORY,
             converses: true,
             ..ProgramFacts::default()
@@ -120,7 +62,7 @@ impl Program for AcpProgram {
     }
 
     fn folder(&self) -> &str {
-        &self.description.folder
+        &self.folder
     }
 
     fn speaks(&self, _: Api) -> bool {
@@ -129,7 +71,10 @@ impl Program for AcpProgram {
     }
 
     fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
-        self.description.parts(command)
+        let mut files = parts::of(&self.folder, command)?;
+        files.sandbox.extend(self.arguments.iter().cloned());
+        files.host.extend(self.arguments.iter().cloned());
+        Ok(files)
     }
 
     fn refuses_host(&self, _is_root: bool) -> Option<&'static str> {
@@ -145,7 +90,7 @@ impl Program for AcpProgram {
         set("XDG_DATA_HOME", format!("{state}/.local/share"));
         set("XDG_STATE_HOME", format!("{state}/.local/state"));
         set("XDG_CACHE_HOME", format!("{state}/.cache"));
-        set("PATH", parts::search_path(&self.description.folder));
+        set("PATH", parts::search_path(&self.folder));
         let (api, token) = turn.api.zip(turn.relay_token).ok_or("it has no login of its own")?;
         let base = format!("{}{}", turn.origin, relay_path(api));
         for (name, value) in model_variables(api, &base, token, turn.model) {
@@ -155,11 +100,11 @@ impl Program for AcpProgram {
     }
 
     fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
-        Box::new(dialogue::Dialogue::without_turn(&self.description.title, conversation))
+        Box::new(dialogue::Dialogue::without_turn(&self.title, conversation))
     }
 
     fn parser_of(&self, turn: &TurnSpec<'_>) -> Box<dyn Parser> {
-        Box::new(dialogue::Dialogue::new(&self.description.title, turn))
+        Box::new(dialogue::Dialogue::new(&self.title, turn))
     }
 }
 

@@ -61,7 +61,7 @@ const MIN_CONTEXT_WINDOW: u64 = 100_000;
 const MIN_THINKING_BUDGET: u64 = 1_024;
 
 impl Program for Claude {
-    fn facts(&self) -> ProgramFacts {
+    fn facts(&self) -> ProgramFacts<'static> {
         ProgramFacts {
             name: "claude",
             title: "Claude Code",

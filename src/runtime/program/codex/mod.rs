@@ -62,7 +62,7 @@ const REMOVED_PATHS: [&str; 16] = [
 const MAX_SETTING: usize = 100 << 10;
 
 impl Program for Codex {
-    fn facts(&self) -> ProgramFacts {
+    fn facts(&self) -> ProgramFacts<'static> {
         ProgramFacts {
             name: "codex",
             title: "Codex",

@@ -64,7 +64,7 @@ const SETTINGS_PATH: &str = ".gemini/settings.json";
 const DEAD_ADDRESS: &str = "http://127.0.0.1:9";
 
 impl Program for Gemini {
-    fn facts(&self) -> ProgramFacts {
+    fn facts(&self) -> ProgramFacts<'static> {
         ProgramFacts {
             name: "gemini",
             title: "Gemini CLI",

@@ -41,7 +41,7 @@ const REMOVED_PATHS: [&str; 9] = [
 ];
 
 impl Program for OpenCode {
-    fn facts(&self) -> ProgramFacts {
+    fn facts(&self) -> ProgramFacts<'static> {
         ProgramFacts {
             name: "opencode",
             title: "OpenCode",
