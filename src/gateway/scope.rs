@@ -213,14 +213,18 @@ pub(crate) fn covers_task(token: &ClientToken, task: &Task) -> bool {
     token.covers(task.assignee()) && requester.map_or(true, |agent| token.covers(&agent))
 }
 
-/// Returns `true` if an event may be shown to a token: everything that the event names belongs to the token's agents.
-/// `is_covered` decides about a channel.
+/// Returns `true` if an event may be shown to a token: everything that the event names belongs to the token's agents, and
+/// it is not about a project. `is_covered` decides about a channel.
 #[must_use]
 pub(crate) fn may_see_event(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> bool) -> bool {
     if token.agents.is_none() {
         return true;
     }
     let text = |key: &str| data[key].as_str();
+    // A project is the whole team's, whoever works on it, and only tokens for all agents read projects, see `needed`.
+    if text("project").is_some() {
+        return false;
+    }
     let agent = |id: &str| id.parse::<AgentId>().is_ok_and(|agent| token.covers(&agent));
     let session = |key: &str| key.parse::<SessionKey>().is_ok_and(|key| token.covers(key.agent()));
     // A requester that is not an agent is a client.
@@ -370,5 +374,17 @@ mod tests {
             assert_eq!(may_see_event(&one, &data, |id| id == "ours"), shown, "{data}");
         }
         assert!(may_see_event(&token(&[Right::Read], None), &json!({"new": 1}), |_| false));
+    }
+
+    #[test]
+    fn an_event_about_a_project_is_shown_exactly_to_those_who_may_read_the_project() {
+        let submitted = json!({"project": "p", "submission": 1, "state": "merged", "agent": "coder"});
+        for data in [json!({"project": "p"}), submitted] {
+            for (agents, shown) in [(None, true), (Some(&["coder"][..]), false)] {
+                let reader = token(&[Right::Read], agents);
+                assert_eq!(opens(&reader, &Method::GET, "/api/projects/p"), shown, "{agents:?}");
+                assert_eq!(may_see_event(&reader, &data, |_| true), shown, "{agents:?} {data}");
+            }
+        }
     }
 }
