@@ -239,7 +239,7 @@ pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
     name: "flock_read_skill",
     aliases: &["read_skill"],
     description: "Read the instructions of a skill.",
-    properties: || json!({"name": text(), "arguments": text()}),
+    properties: || json!({"name": text(), "arguments": text(), "offset": number()}),
     required: &["name"],
     effect: Effect::Reads,
     parallel: true,

@@ -156,7 +156,6 @@ fn tree(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolR
 fn read_skill(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolResult<ToolOutput> {
     let failed = |failure: SkillError| ToolError::model(failure.to_string());
     let wanted: SkillPath = arguments.required::<String>("name")?.parse().map_err(failed)?;
-    // The schema does not name it, to keep requests small. The note at the end of a part that is cut off does.
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
     let SkillPath { name, file } = wanted;
     let part = |text: &str| lines::part(&format!("the skill {name}"), text, first, lines::MAX_LINES, "");

@@ -341,6 +341,8 @@ async fn files_of_a_skill_are_read_and_nothing_beside_them() {
     std::fs::write(bench.at("skills/pdf/long"), "line\n".repeat(3000)).unwrap();
     let next = json!({"name": "pdf/long", "offset": 2001});
     assert_eq!(bench.call("flock_read_skill", next).await.unwrap(), "line\n".repeat(1000));
+    let schema = &bench.tools.get("flock_read_skill").unwrap().spec().parameters;
+    assert_eq!(schema["properties"]["offset"], json!({"type": "integer"}));
 }
 
 #[tokio::test]
