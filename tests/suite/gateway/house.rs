@@ -32,6 +32,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::database::HomeDatabase;
+use crate::support::home::free_port;
 
 pub const TOKEN: &str = "owner-token-of-the-test";
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -59,13 +60,23 @@ impl House {
         Self::with_parts(limits, |_| {}).await
     }
 
+    /// One on a port that no other test gets, not even once the gateway has stopped.
+    pub async fn on_kept_port() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", free_port())).await.unwrap();
+        Self::behind(listener, ServerLimits::default(), |_| {})
+    }
+
     /// One with some parts replaced.
     pub async fn with_parts(limits: ServerLimits, change: impl FnOnce(&mut GatewayParts)) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        Self::behind(listener, limits, change)
+    }
+
+    fn behind(listener: TcpListener, limits: ServerLimits, change: impl FnOnce(&mut GatewayParts)) -> Self {
         let dir = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
         let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
         home.make_folders().unwrap();
         let database = HomeDatabase::of(&home);
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut document = starter::document(&home, Some(&"script/demo".parse().unwrap()), TOKEN, port);
         for id in ["coder", "tester"] {

@@ -129,7 +129,11 @@ async fn a_program_that_goes_on_is_told_what_was_said_without_it() {
     let answer = crew.say(json!({"agent": "coder", "sessionKey": KEY, "prompt": "two"}));
     let turn = crew.turn().await;
     assert_eq!(turn.order.missed.as_deref(), Some(""), "it has all of it");
-    turn.fail(RuntimeError::NotRunning { program: "Played", reason: "no".into(), hint: String::new() });
+    turn.fail(RuntimeError::NotRunning {
+        program: "Played".into(),
+        reason: "no".into(),
+        hint: String::new(),
+    });
     assert_ne!(answer.await.unwrap().0, 200);
     // Its program does not have that turn.
     exchange(&mut crew, "three", |turn| {
@@ -155,7 +159,11 @@ async fn a_turn_that_failed_keeps_its_trace() {
     let answer = crew.say(json!({"agent": "coder", "sessionKey": KEY, "prompt": "break"}));
     let turn = crew.turn().await;
     turn.tell(RuntimeEvent::Trace("[coder] cmd: false → exit 1".into()));
-    turn.fail(RuntimeError::Failed { program: "Played", message: "it broke".into(), hint: String::new() });
+    turn.fail(RuntimeError::Failed {
+        program: "Played".into(),
+        message: "it broke".into(),
+        hint: String::new(),
+    });
     let (status, error) = answer.await.unwrap();
     assert_eq!((status, &error["error"]["code"]), (424, &json!("runtime_failed")), "{error}");
     let told = messages(&crew, "&includeTrace=true").await;

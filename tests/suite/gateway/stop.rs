@@ -4,7 +4,7 @@ use super::house::{House, LIMIT, ask_streamed, until};
 
 #[tokio::test]
 async fn stopping_ends_turns_in_order_and_frees_the_port() {
-    let house = House::new().await;
+    let house = House::on_kept_port().await;
     let answer = house.post(&ask_streamed("wait-streaming"), &[]).await;
     until("the turn runs", || house.runner.running() == 1).await;
     house.gateway.stop();
