@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, PendingReply, PortForward};
 use super::error::HelperError;
-use super::line::{HelperStreams, RESUME_LIMIT, Redial};
+use super::line::{HelperStreams, RESUME_LIMIT, Resumption};
 use super::message::{
     Ended, JobState, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, PROBE_PATIENCE, Reply, Request,
     Start,
@@ -81,7 +81,7 @@ impl HelperClient {
     }
 
     /// Connects as [`HelperClient::attach`] does, to a helper on another machine. If the streams break, the connection goes on
-    /// over those that `redial` makes, and no command is run twice.
+    /// over others, and no command is run twice. The clock of the resumption is that of the requests, too.
     ///
     /// # Errors
     ///
@@ -89,10 +89,11 @@ impl HelperClient {
     pub(crate) async fn attach_resumable(
         streams: HelperStreams,
         entrance: Option<PortForward>,
-        redial: Redial,
+        resumption: Resumption,
     ) -> Result<Self, HelperError> {
-        let connection = Connection::open_resumable(streams, entrance, redial).await?;
-        Ok(Self { connection, environment: Environment::default(), patience: PausableClock::plain() })
+        let patience = resumption.patience.clone();
+        let connection = Connection::open_resumable(streams, entrance, resumption).await?;
+        Ok(Self { connection, environment: Environment::default(), patience })
     }
 
     /// Replaces the environment of the commands.
@@ -111,6 +112,11 @@ impl HelperClient {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.connection.is_alive()
+    }
+
+    /// Closes the connection. Everything that waits for an answer fails with this reason.
+    pub(crate) fn disconnect(&self, reason: &str) {
+        drop(self.connection.give_up(reason));
     }
 
     /// Runs a command and waits for its end. If `cancel` fires, or the future is dropped, the command and every process

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::error::HelperError;
 use super::frame::{self, Decoder, Nonce};
-use super::line::{HelperStreams, Line, Redial};
+use super::line::{HelperStreams, Line, Resumption};
 use super::message::{Reply, Request, VERSION, WELCOME};
 use super::streams::{OutgoingFrame, StreamHandler, StreamTable};
 
@@ -90,10 +90,10 @@ impl Connection {
     pub(super) async fn open_resumable(
         (mut reader, mut writer): HelperStreams,
         entrance: Option<PortForward>,
-        redial: Redial,
+        resumption: Resumption,
     ) -> Result<Self, HelperError> {
         let (shared, parts, decoder) = Self::begin(&mut reader, &mut writer, entrance).await?;
-        let line = Line::new(shared.clone(), parts.queue, redial);
+        let line = Line::new(shared.clone(), parts.queue, resumption);
         tokio::spawn(line.run((reader, writer), decoder));
         Ok(Self::of(shared, parts.outgoing, true))
     }
@@ -198,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection for this reason, after an answer did not come in time, and returns the error.
+    /// Closes the connection for this reason, as after an answer that did not come in time, and returns the error.
     pub(super) fn give_up(&self, reason: &str) -> HelperError {
         self.shared.lose(reason.to_owned());
         self.shared.why()

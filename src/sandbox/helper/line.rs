@@ -2,8 +2,9 @@
 //! helper carries out each request once.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use futures_util::future::BoxFuture;
@@ -15,6 +16,7 @@ use super::delivery::{Arrival, Received, Sent};
 use super::error::HelperError;
 use super::frame::{Decoder, Number};
 use super::message::{Reply, Request, VERSION, WELCOME};
+use super::pausable_clock::PausableClock;
 use super::streams::OutgoingFrame;
 
 /// A reader for a helper's output and a writer for its input.
@@ -24,10 +26,27 @@ pub(crate) type HelperStreams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn Asyn
 /// tell.
 pub(crate) type Redial = Arc<dyn Fn() -> BoxFuture<'static, io::Result<Option<HelperStreams>>> + Send + Sync>;
 
-/// Time for which a broken connection is resumed, from the moment when the break is known.
+/// The way back to a helper whose streams broke.
+pub(crate) struct Resumption {
+    redial: Redial,
+    /// Stands still while the sandbox is frozen.
+    pub(super) patience: PausableClock,
+    limit: Duration,
+}
+
+impl Resumption {
+    pub(crate) fn new(redial: Redial, patience: PausableClock) -> Self {
+        Self { redial, patience, limit: RESUME_LIMIT }
+    }
+}
+
+/// Time for which a broken connection is resumed, from the moment when the break is known. Time in which the sandbox is frozen
+/// does not count.
 pub(super) const RESUME_LIMIT: Duration = Duration::from_secs(60);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
+/// The same while the sandbox is frozen, which may be for days. Its end is still to be noticed.
+const FROZEN_PAUSE: Duration = Duration::from_secs(1);
 /// Limit on the bytes that wait to be written, above which no further requests are taken.
 const MAX_UNSENT: usize = 256 << 10;
 /// Limit on them with what a helper asks for again, which may be all that is kept for each of its frames.
@@ -47,7 +66,7 @@ enum End {
 pub(super) struct Line {
     pub shared: Arc<Shared>,
     pub queue: mpsc::UnboundedReceiver<OutgoingFrame>,
-    pub redial: Redial,
+    resumption: Resumption,
     sent: Sent,
     received: Received,
     unsent: BytesMut,
@@ -57,12 +76,12 @@ impl Line {
     pub(super) fn new(
         shared: Arc<Shared>,
         queue: mpsc::UnboundedReceiver<OutgoingFrame>,
-        redial: Redial,
+        resumption: Resumption,
     ) -> Self {
         let mut line = Self {
             shared,
             queue,
-            redial,
+            resumption,
             sent: Sent::default(),
             received: Received::default(),
             unsent: BytesMut::new(),
@@ -185,13 +204,22 @@ impl Line {
 
     /// Attaches again and goes on where the streams broke. Returns `None` if the connection was closed meanwhile.
     async fn resume(&mut self, reason: &str) -> Result<Option<(HelperStreams, Decoder)>, String> {
-        let end = Instant::now() + RESUME_LIMIT;
-        let shared = Arc::clone(&self.shared);
+        let (shared, patience) = (Arc::clone(&self.shared), self.resumption.patience.clone());
+        let mut limit = pin!(patience.sleep(self.resumption.limit));
+        let mut is_over = false;
         loop {
-            let attempt = tokio::time::timeout(GREETING_TIMEOUT * 3, self.attempt());
-            let tried = tokio::select! {
-                () = shared.lost.cancelled() => return Ok(None),
-                tried = attempt => tried.unwrap_or(Err(HelperError::Silent(GREETING_TIMEOUT * 3))),
+            let tried = {
+                let mut attempt = pin!(tokio::time::timeout(GREETING_TIMEOUT * 3, self.attempt()));
+                loop {
+                    tokio::select! {
+                        () = shared.lost.cancelled() => return Ok(None),
+                        // The attempt may still succeed.
+                        () = &mut limit, if !is_over => is_over = true,
+                        tried = &mut attempt => {
+                            break tried.unwrap_or(Err(HelperError::Silent(GREETING_TIMEOUT * 3)));
+                        }
+                    }
+                }
             };
             match tried {
                 Ok(Some((streams, decoder, Some(received)))) if self.sent.has_after(received) => {
@@ -202,14 +230,16 @@ impl Line {
                 }
                 Ok(Some(_)) => return Err(format!("{reason}, and the connection is not known any more")),
                 Ok(None) => return Err(format!("{reason}, and the sandbox has ended")),
-                Err(error) if Instant::now() > end => {
+                Err(error) if is_over => {
                     return Err(format!("{reason}, and it can't be reached again: {error}"));
                 }
                 Err(error) => tracing::debug!(error = %error, "a sandbox can't be reached yet"),
             }
             tokio::select! {
                 () = shared.lost.cancelled() => return Ok(None),
-                () = tokio::time::sleep(PAUSE) => {}
+                () = &mut limit, if !is_over => is_over = true,
+                () = patience.sleep(PAUSE) => {}
+                () = tokio::time::sleep(FROZEN_PAUSE) => {}
             }
         }
     }
@@ -218,7 +248,8 @@ impl Line {
     /// has ended.
     async fn attempt(&mut self) -> Result<Option<(HelperStreams, Decoder, Option<Number>)>, HelperError> {
         let lost = |error: io::Error| HelperError::Lost(error.to_string());
-        let Some((mut reader, mut writer)) = (self.redial)().await.map_err(lost)? else { return Ok(None) };
+        let redialled = (self.resumption.redial)().await.map_err(lost)?;
+        let Some((mut reader, mut writer)) = redialled else { return Ok(None) };
         let received = self.received.resumed();
         let (kind, payload) = Request::Resume { version: VERSION, received }.encode();
         let bytes = encode(kind, &self.shared.nonce, &payload)?;

@@ -2,16 +2,18 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use tokio::io::{DuplexStream, duplex};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command as Process};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::sandbox::helper::message::HELLO;
 use crate::sandbox::helper::{Environment, HelperClient, PROGRAM};
-use crate::sandbox::{Command, CommandExit};
+use crate::sandbox::{Command, CommandExit, testing};
 
 /// Number of bytes after which streams break.
 const UNTIL_BREAK: usize = 900;
@@ -64,7 +66,8 @@ impl Host {
     /// Attaches, and again after breaks once the gate is open.
     async fn attach(&self, gate: &CancellationToken) -> HelperClient {
         let streams = dial(&self.dials).unwrap();
-        let client = HelperClient::attach_resumable(streams, None, self.redial(gate)).await.unwrap();
+        let resumption = Resumption::new(self.redial(gate), PausableClock::plain());
+        let client = HelperClient::attach_resumable(streams, None, resumption).await.unwrap();
         client.with_environment(Environment { root: "/tmp".to_owned(), ..Environment::default() })
     }
 }
@@ -180,6 +183,47 @@ async fn a_helper_that_has_ended_is_not_waited_for() {
     assert!(matches!(&error, HelperError::Lost(reason) if reason.contains("has ended")), "{error}");
 }
 
+#[tokio::test]
+async fn no_time_for_resuming_passes_while_the_sandbox_is_frozen() {
+    let host = Host::start().await;
+    let (frozen, clock) = watch::channel(true);
+    let (tries, is_open) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (dials, counted, opened) = (host.dials.clone(), Arc::clone(&tries), Arc::clone(&is_open));
+    let redial: Redial = Arc::new(move || -> BoxFuture<'static, io::Result<Option<HelperStreams>>> {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let answer: io::Result<_> = match opened.load(Ordering::Relaxed) {
+            true => Ok(dial(&dials)),
+            false => Err(io::ErrorKind::NotConnected.into()),
+        };
+        Box::pin(std::future::ready(answer))
+    });
+    let resumption =
+        Resumption { limit: Duration::ZERO, ..Resumption::new(redial, PausableClock::new(clock)) };
+    let streams = dial(&host.dials).unwrap();
+    let client = HelperClient::attach_resumable(streams, None, resumption).await.unwrap();
+    let client = client.with_environment(Environment { root: "/tmp".to_owned(), ..Environment::default() });
+    // Streams that are attached end the ones before.
+    let break_streams = || drop(dial(&host.dials));
+
+    break_streams();
+    testing::until("it is tried again", || tries.load(Ordering::Relaxed) > 1).await;
+    assert!(client.is_alive());
+    is_open.store(true, Ordering::Relaxed);
+    let command = Command { command: "echo on".to_owned(), keep: 100, ..Command::default() };
+    let outcome = client.run(&command, &CancellationToken::new()).await.unwrap();
+    assert_eq!(outcome.output.text(), "on\n");
+
+    is_open.store(false, Ordering::Relaxed);
+    frozen.send_replace(false);
+    break_streams();
+    testing::until("it is given up", || !client.is_alive()).await;
+    let error = client.run(&command, &CancellationToken::new()).await.unwrap_err();
+    assert!(
+        matches!(&error, HelperError::Lost(reason) if reason.contains("can't be reached again")),
+        "{error}"
+    );
+}
+
 /// A helper that welcomes its client, waits for a request, and asks for it again in each of many frames.
 async fn ask_without_end(mut far: DuplexStream) -> DuplexStream {
     let mut decoder = Decoder::new(HELLO);
@@ -219,8 +263,9 @@ async fn a_helper_that_asks_for_the_same_again_and_again_is_given_up() {
         Box::pin(std::future::ready(Ok(None)))
     });
     let hostile = tokio::spawn(ask_without_end(far));
-    let client =
-        HelperClient::attach_resumable((Box::new(reader), Box::new(writer)), None, redial).await.unwrap();
+    let streams: HelperStreams = (Box::new(reader), Box::new(writer));
+    let resumption = Resumption::new(redial, PausableClock::plain());
+    let client = HelperClient::attach_resumable(streams, None, resumption).await.unwrap();
     let command = Command { command: "x".repeat(100_000), keep: 100, ..Command::default() };
     let cancel = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(60), client.run(&command, &cancel));

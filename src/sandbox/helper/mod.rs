@@ -25,7 +25,7 @@ pub use client::{Environment, HelperClient};
 pub use connection::PortForward;
 pub use error::HelperError;
 pub use files::{FileError, HelperFiles};
-pub(crate) use line::{HelperStreams, Redial};
+pub(crate) use line::{HelperStreams, Redial, Resumption};
 pub(crate) use pausable_clock::PausableClock;
 pub use probe_report::{ProbeExpectations, ProbeReport};
 pub use streams::HelperStream;
