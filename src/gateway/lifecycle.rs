@@ -189,7 +189,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
     tokio::spawn(merge_train(gateway, &live).run(gateway.stop.clone()));
     spawn_timed_work(gateway, newest);
-    tokio::spawn(engines::watch(gateway.clone()));
+    tokio::spawn(engines::watch(gateway.clone(), sandboxes.clone()));
     tokio::spawn(search_index::watch(gateway.swarm.clone(), gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
     let exporter = Arc::new(Exporter::new(

@@ -42,8 +42,9 @@ impl PackageStores {
     pub(crate) fn on(&self, found: &PlacedEngine) -> Arc<PackageStore> {
         let mut made = lock(&self.made);
         match made.get(&found.name) {
-            Some((engine, store)) if *engine == found.engine => Arc::clone(store),
-            // The configuration has another address now.
+            Some((engine, store)) if Arc::ptr_eq(engine, &found.engine) => Arc::clone(store),
+            // The configuration has another address now, or the engine was removed and added again: the way to it that was
+            // used before is closed.
             _ => {
                 let (home, config) = (self.home.clone(), Arc::clone(&self.config));
                 let store = Arc::new(PackageStore::new(home, config, Arc::clone(&found.engine)));

@@ -100,6 +100,14 @@ impl Engine {
         self.route.is_some()
     }
 
+    /// Ends the way to an engine on another machine, which was removed from the configuration. Calls fail from then on, and so do
+    /// those that wait for an answer.
+    pub(crate) async fn close(&self) {
+        if let Some(route) = &self.route {
+            route.close().await;
+        }
+    }
+
     /// Returns what `engine_claim` has found out.
     pub(super) fn claim(&self) -> &OnceCell<()> {
         &self.claim

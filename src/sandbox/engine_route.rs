@@ -18,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{EngineAddress, SshAddress, TlsAddress};
 use crate::error::{Explain, chain};
@@ -41,6 +42,11 @@ pub(crate) struct RouteError {
 impl RouteError {
     fn new(text: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { text: text.into(), hint: Some(hint.into()) }
+    }
+
+    /// Returns the reason of an engine that is not in the configuration any more.
+    fn removed() -> Self {
+        Self::new("it was removed from the configuration", "flock engine list")
     }
 
     /// Returns the one in an error of the client.
@@ -73,12 +79,19 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// The way to one engine on another machine. Creating it does no I/O.
-pub(crate) enum Route {
+#[derive(Debug)]
+pub(crate) struct Route {
+    transport: Transport,
+    /// Cancelled when the engine was removed from the configuration.
+    closed: CancellationToken,
+}
+
+enum Transport {
     Ssh(Box<SshRoute>),
     Tls(tls::TlsRoute),
 }
 
-impl std::fmt::Debug for Route {
+impl std::fmt::Debug for Transport {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::Ssh(_) => "Ssh",
@@ -90,23 +103,31 @@ impl std::fmt::Debug for Route {
 impl Route {
     /// Returns the way to an engine, or `None` for one that this machine has a socket of.
     pub(crate) fn to(home: &Home, name: &EngineName, address: &str) -> Option<Self> {
-        match address.parse().ok()? {
+        let transport = match address.parse().ok()? {
             // A cluster is not reached as a Docker engine.
-            EngineAddress::Socket(_) | EngineAddress::Cluster(_) => None,
+            EngineAddress::Socket(_) | EngineAddress::Cluster(_) => return None,
             EngineAddress::Ssh(address) => {
                 let route = SshRoute { address, home: home.clone(), tunnel: OnceCell::new() };
-                Some(Self::Ssh(Box::new(route)))
+                Transport::Ssh(Box::new(route))
             }
-            EngineAddress::Tls(address) => Some(Self::Tls(tls::TlsRoute::new(home, name, address))),
-        }
+            EngineAddress::Tls(address) => Transport::Tls(tls::TlsRoute::new(home, name, address)),
+        };
+        Some(Self { transport, closed: CancellationToken::new() })
     }
 
     async fn connect(&self) -> Result<Box<dyn Stream>, RouteError> {
+        let connected = self.closed.run_until_cancelled(self.connect_in_time()).await;
+        connected.unwrap_or_else(|| Err(RouteError::removed()))
+    }
+
+    async fn connect_in_time(&self) -> Result<Box<dyn Stream>, RouteError> {
         let limit = CONNECT_LIMIT.as_secs();
         let connecting = async {
-            match self {
-                Self::Ssh(route) => Ok(Box::new(route.tunnel().await?.connect().await?) as Box<dyn Stream>),
-                Self::Tls(route) => Ok(Box::new(route.connect().await?) as Box<dyn Stream>),
+            match &self.transport {
+                Transport::Ssh(route) => {
+                    Ok(Box::new(route.tunnel().await?.connect().await?) as Box<dyn Stream>)
+                }
+                Transport::Tls(route) => Ok(Box::new(route.connect().await?) as Box<dyn Stream>),
             }
         };
         match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
@@ -118,25 +139,39 @@ impl Route {
         }
     }
 
+    /// Ends the connections of requests that wait for an answer, and `ssh` with all that goes through it. Later ones are refused.
+    /// The streams of an attached container that go by TLS are their holder's from the answer on, and end with it.
+    pub(crate) async fn close(&self) {
+        self.closed.cancel();
+        let Transport::Ssh(route) = &self.transport else { return };
+        // Also a tunnel that was never used: a connection that is being made at this moment must find it closed.
+        if let Ok(tunnel) = route.tunnel().await {
+            tunnel.close().await;
+        }
+    }
+
     fn place(&self) -> String {
-        match self {
-            Self::Ssh(route) => route.address.destination(),
-            Self::Tls(route) => route.place(),
+        match &self.transport {
+            Transport::Ssh(route) => route.address.destination(),
+            Transport::Tls(route) => route.place(),
         }
     }
 
     fn hint(&self) -> String {
-        match self {
-            Self::Ssh(route) => format!("ssh {} true", route.address.arguments()),
-            Self::Tls(route) => route.hint(),
+        match &self.transport {
+            Transport::Ssh(route) => format!("ssh {} true", route.address.arguments()),
+            Transport::Tls(route) => route.hint(),
         }
     }
 
     /// Returns the reason why a connection ended before the answer, if more is known than that it did.
     async fn explain(&self, error: &hyper::Error) -> Option<RouteError> {
-        match self {
-            Self::Ssh(route) => Some(route.tunnel.get()?.1.refusal().await?.into()),
-            Self::Tls(route) => route.explain(error),
+        if self.closed.is_cancelled() {
+            return Some(RouteError::removed());
+        }
+        match &self.transport {
+            Transport::Ssh(route) => Some(route.tunnel.get()?.1.refusal().await?.into()),
+            Transport::Tls(route) => route.explain(error),
         }
     }
 }
@@ -187,12 +222,13 @@ pub(crate) async fn request(
 ) -> Result<Response<Incoming>, EngineError> {
     let stream = route.connect().await.map_err(RouteError::into_client_error)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer, or with the streams of an attached container.
-    tokio::spawn(async move {
+    let transfer = async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(error = chain(&error), "a connection to an engine ended");
         }
-    });
+    };
+    // It ends with the answer, which may hand the stream over to whoever is attached to a container, or with the way.
+    tokio::spawn(route.closed.clone().run_until_cancelled_owned(transfer));
     let (mut parts, body) = request.into_parts();
     // The engine expects a path, and a header for the host, whose value it does not look at.
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -204,5 +240,26 @@ pub(crate) async fn request(
             Some(reason) => reason.into_client_error(),
             None => error.into(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::engine::Engine;
+
+    #[tokio::test]
+    async fn a_way_that_was_closed_is_not_tried_and_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let name: EngineName = "far".parse().unwrap();
+        for address in ["ssh://nowhere.invalid", "tcp://nowhere.invalid:2376"] {
+            let engine = Engine::named(&home, name.clone(), address);
+            engine.close().await;
+            let error = engine.ping().await.unwrap_err();
+            let text = chain(&error);
+            assert!(text.ends_with("it was removed from the configuration"), "{text}");
+            assert_eq!(error.hint().as_deref(), Some("flock engine list"));
+        }
     }
 }

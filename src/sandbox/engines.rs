@@ -22,6 +22,9 @@ use crate::sync::lock;
 /// The engine of every agent that is placed.
 type PlacedAgents = BTreeMap<AgentId, EngineName>;
 
+/// Clients by the name and the address of their engines.
+type Clients<T> = Mutex<HashMap<(EngineName, String), Arc<T>>>;
+
 /// The place where it is recorded which engine an agent is on.
 pub enum PlacementRecords {
     /// The database of the process that has it open.
@@ -122,10 +125,10 @@ pub struct Engines {
     config: ConfigSource,
     local: Arc<Engine>,
     records: PlacementRecords,
-    /// The clients of the other engines by name and address, so that their connections are kept.
-    clients: Mutex<HashMap<(EngineName, String), Arc<Engine>>>,
-    /// The clients of the clusters, by the same.
-    clusters: Mutex<HashMap<(EngineName, String), Arc<ClusterClient>>>,
+    /// The clients of the other engines, so that their connections are kept.
+    clients: Clients<Engine>,
+    /// The clients of the clusters.
+    clusters: Clients<ClusterClient>,
     /// Held while an agent is placed, so that two do not take the same memory. No engine is called meanwhile.
     placing: tokio::sync::Mutex<()>,
     /// The agents that have to move and can't yet, each with the reason.
@@ -210,6 +213,26 @@ impl Engines {
             let key = (name.clone(), address.to_string());
             let make = || Arc::new(ClusterClient::new(self.home.clone(), name.clone(), address));
             Arc::clone(lock(&self.clusters).entry(key).or_insert_with(make))
+        })
+    }
+
+    /// Takes out the clients of Docker engines that are not in the configuration any more, or have another address there. Others
+    /// may still use them.
+    pub(crate) fn take_removed(&self) -> Vec<Arc<Engine>> {
+        let config = (self.config)();
+        take_others(&self.clients, |name, address| {
+            let is_it = |engine: &&EngineSettings| engine.name == *name && engine.cluster.is_none();
+            let found = config.engines.iter().find(is_it);
+            found.and_then(|engine| engine.address.as_deref()) == Some(address)
+        })
+    }
+
+    /// Takes out the clients of clusters in the same way.
+    pub(crate) fn take_removed_clusters(&self) -> Vec<Arc<ClusterClient>> {
+        let config = (self.config)();
+        take_others(&self.clusters, |name, address| {
+            let found = config.engines.iter().find(|engine| engine.name == *name);
+            found.and_then(EngineSettings::as_cluster).is_some_and(|(found, _)| found.to_string() == address)
         })
     }
 
@@ -527,6 +550,21 @@ impl Engines {
     }
 }
 
+/// Takes out the clients that do not stay.
+fn take_others<T>(clients: &Clients<T>, stays: impl Fn(&EngineName, &str) -> bool) -> Vec<Arc<T>> {
+    let mut clients = lock(clients);
+    let all = std::mem::take(&mut *clients).into_iter();
+    let (kept, removed): (HashMap<_, _>, HashMap<_, _>) =
+        all.partition(|((name, address), _)| stays(name, address));
+    *clients = kept;
+    removed.into_values().collect()
+}
+
+/// Returns the reason for which the connections to the sandboxes of an engine end.
+pub(super) fn removed(name: &EngineName) -> String {
+    format!("its engine {name} was removed from the configuration")
+}
+
 /// Returns `true` if flock makes a sandbox for the agent. OpenClaw makes those of its agents itself, in the machine's own
 /// engine.
 #[must_use]
@@ -704,6 +742,34 @@ mod tests {
         let config = scene.config.borrow().clone();
         let error = scene.engines.of(&config.agents[0]).await.unwrap_err();
         assert!(matches!(error, SandboxError::NoPlace { .. }), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn a_client_is_kept_until_its_engine_is_removed_or_has_another_address() {
+        let scene = scene();
+        let (second, far): (EngineName, EngineName) = ("second".parse().unwrap(), "far".parse().unwrap());
+        let address = "k8s://stand-in/flock".to_owned();
+        scene.configure(|config| {
+            let cluster =
+                ClusterSettings { image: "image".to_owned(), storage: 1 << 30, storage_class: None };
+            let settings = EngineSettings::new(far.clone(), Some(address));
+            config.engines.push(EngineSettings { cluster: Some(cluster), ..settings });
+        });
+        let (engine, cluster) =
+            (scene.engines.find(&second).unwrap().engine, scene.engines.cluster(&far).unwrap().client);
+        assert!(scene.engines.take_removed().is_empty() && scene.engines.take_removed_clusters().is_empty());
+        assert!(Arc::ptr_eq(&engine, &scene.engines.find(&second).unwrap().engine));
+        assert!(Arc::ptr_eq(&cluster, &scene.engines.cluster(&far).unwrap().client));
+        scene.configure(|config| config.engines[0].address = Some("unix:///elsewhere.sock".to_owned()));
+        let removed = scene.engines.take_removed();
+        assert!(removed.len() == 1 && Arc::ptr_eq(&removed[0], &engine));
+        let other = scene.engines.find(&second).unwrap().engine;
+        scene.configure(|config| config.engines.clear());
+        let removed = scene.engines.take_removed();
+        assert!(removed.len() == 1 && Arc::ptr_eq(&removed[0], &other));
+        let removed = scene.engines.take_removed_clusters();
+        assert!(removed.len() == 1 && Arc::ptr_eq(&removed[0], &cluster));
+        assert!(scene.engines.take_removed().is_empty() && scene.engines.take_removed_clusters().is_empty());
     }
 
     #[tokio::test]

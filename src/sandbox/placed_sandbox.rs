@@ -71,6 +71,12 @@ impl PlacedSandbox {
         docker.and(clusters)
     }
 
+    /// Leaves the engines that were removed from the configuration, by whichever process.
+    pub(crate) fn leave_removed(&self) {
+        self.docker.leave_removed();
+        self.clusters.leave_removed();
+    }
+
     /// Brings all sandboxes in line with `standing`, now and when they are created later. The wish counts from the call on,
     /// also before the future is polled.
     ///

@@ -72,6 +72,9 @@ pub enum SshError {
         /// The last line that it wrote.
         reason: String,
     },
+    /// The tunnel was closed for good.
+    #[error("the tunnel to {} was closed", address.destination())]
+    Closed { address: SshAddress },
 }
 
 impl Explain for SshError {
@@ -86,6 +89,7 @@ impl Explain for SshError {
             }
             Self::Start(_) => Some("sudo apt-get install openssh-client".to_owned()),
             Self::Path(_) => Some("use a home with a shorter path, without a colon".to_owned()),
+            Self::Closed { .. } => None,
         }
     }
 }
@@ -100,7 +104,7 @@ fn mend(address: &SshAddress, reason: &str) -> String {
     }
 }
 
-/// A tunnel to the socket of an engine. Dropping it ends `ssh`.
+/// A tunnel to the socket of an engine. Closing or dropping it ends `ssh`.
 pub struct SshTunnel {
     address: SshAddress,
     /// The socket on this machine, in a folder that only this user can enter.
@@ -119,6 +123,7 @@ struct TunnelState {
     failures: u32,
     /// The last failure, with the time until which nothing is tried.
     failed: Option<(String, Instant)>,
+    is_closed: bool,
 }
 
 struct RunningSsh {
@@ -186,13 +191,16 @@ impl SshTunnel {
     /// # Errors
     ///
     /// Returns an [`SshError`] that tells why the engine can't be reached. After a failure, further calls return
-    /// [`SshError::Paused`] at once for a while.
+    /// [`SshError::Paused`] at once for a while, and after [`SshTunnel::close`] they return [`SshError::Closed`].
     pub async fn connect(&self) -> Result<UnixStream, SshError> {
         if let Ok(stream) = UnixStream::connect(&self.socket).await {
             return Ok(stream);
         }
         // One caller starts it, and the others wait here.
         let mut state = self.state.lock().await;
+        if state.is_closed {
+            return Err(SshError::Closed { address: self.address.clone() });
+        }
         loop {
             if let Ok(stream) = UnixStream::connect(&self.socket).await {
                 state.failures = 0;
@@ -238,6 +246,14 @@ impl SshTunnel {
             state.failed = Some((reason, Instant::now() + pause(state.failures)));
             return Err(error);
         }
+    }
+
+    /// Ends `ssh` for good, with all connections through it. It is not started again.
+    pub async fn close(&self) {
+        let mut state = self.state.lock().await;
+        // Set under the lock, so that nobody who waits for it starts another one.
+        state.is_closed = true;
+        state.running = None;
     }
 
     /// Returns why a connection that was opened ended at once, or `None` if `ssh` has said nothing about it.

@@ -3,6 +3,7 @@ use std::path::Path;
 use tokio::net::UnixListener;
 
 use super::*;
+use crate::sandbox::testing::until;
 
 fn address(text: &str) -> SshAddress {
     text.parse().unwrap()
@@ -48,35 +49,48 @@ fn tunnel(folder: &Path, script: &str) -> SshTunnel {
     SshTunnel { keeper: Vec::new(), program: vec!["/bin/sh".into(), file.into()], ..tunnel }
 }
 
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < end, "{what}");
-        tokio::task::yield_now().await;
-    }
+/// A script that ends with its input, as the keeper does.
+const SERVES: &str =
+    "echo started >> $DIR/starts; echo $$ > $DIR/pid.new; mv $DIR/pid.new $DIR/pid; exec cat";
+
+/// Waits for the script, and listens in its place.
+async fn listen(folder: &Path) -> UnixListener {
+    until("it starts", || folder.join("pid").exists()).await;
+    UnixListener::bind(folder.join("e.sock")).unwrap()
+}
+
+/// Returns `true` if the process of the script lives.
+fn is_alive(folder: &Path) -> bool {
+    let pid: i32 = std::fs::read_to_string(folder.join("pid")).unwrap().trim().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok()
 }
 
 #[tokio::test]
 async fn ssh_is_started_once_and_ends_with_its_tunnel() {
     let folder = tempfile::tempdir().unwrap();
-    // As the keeper does, it ends with its input.
-    let script = "echo started >> $DIR/starts; echo $$ > $DIR/pid.new; mv $DIR/pid.new $DIR/pid; exec cat";
-    let tunnel = tunnel(folder.path(), script);
-    let (pid, socket) = (folder.path().join("pid"), folder.path().join("e.sock"));
-    let serve = async {
-        until("it starts", || pid.exists()).await;
-        UnixListener::bind(&socket).unwrap()
-    };
-    let (first, second, listener) = tokio::join!(tunnel.connect(), tunnel.connect(), serve);
+    let tunnel = tunnel(folder.path(), SERVES);
+    let (first, second, listener) = tokio::join!(tunnel.connect(), tunnel.connect(), listen(folder.path()));
     first.unwrap();
     second.unwrap();
     tunnel.connect().await.unwrap();
     assert_eq!(std::fs::read_to_string(folder.path().join("starts")).unwrap(), "started\n");
-    let pid: i32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-    let is_alive = || nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok();
-    assert!(is_alive());
+    assert!(is_alive(folder.path()));
     drop((tunnel, listener));
-    until("it ends", || !is_alive()).await;
+    until("it ends", || !is_alive(folder.path())).await;
+}
+
+#[tokio::test]
+async fn a_tunnel_that_is_closed_ends_ssh_and_starts_none_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let tunnel = tunnel(folder.path(), SERVES);
+    let (connected, listener) = tokio::join!(tunnel.connect(), listen(folder.path()));
+    connected.unwrap();
+    assert!(is_alive(folder.path()));
+    tunnel.close().await;
+    until("it ends", || !is_alive(folder.path())).await;
+    drop(listener);
+    assert!(matches!(tunnel.connect().await, Err(SshError::Closed { .. })));
+    assert_eq!(std::fs::read_to_string(folder.path().join("starts")).unwrap(), "started\n");
 }
 
 #[tokio::test]

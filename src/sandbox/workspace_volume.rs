@@ -17,6 +17,7 @@ use bollard::query_parameters::{
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::error::chain;
 use crate::home::beneath::{Owner, Root};
@@ -28,7 +29,7 @@ use crate::sandbox::disk_room::{DiskRoom, NoRoom};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::spec::{self, IDENTITY_FILES, MountSpec, SandboxUser, WORKSPACE_TARGET};
 use crate::sandbox::workspace_archive::{self as archive, Destination, Tally};
-use crate::sandbox::{SandboxError, containers, engine_claim, names, volumes};
+use crate::sandbox::{MakingLock, SandboxError, containers, engine_claim, names, volumes};
 
 /// The folder of an archive that holds the workspace.
 const TOP: &str = "workspace";
@@ -38,43 +39,68 @@ const PIECES: usize = 16;
 const MAX_IDENTITY: u64 = 1 << 20;
 /// The problem with a workspace whose volume lacks what was written meanwhile.
 const CHANGED: &str = "changed while it was brought to the engine";
+/// The problem with a workspace for which nobody waits any more.
+pub(crate) const GIVEN_UP: &str = "was not brought to the engine, because its turn was cancelled";
 
 /// The workspace of one agent in an engine on another machine.
-pub(crate) struct WorkspaceVolume<'a> {
-    pub home: &'a Home,
-    pub agent: &'a AgentId,
-    pub engine: &'a Arc<Engine>,
+#[derive(Clone)]
+pub(crate) struct WorkspaceVolume {
+    pub home: Home,
+    pub agent: AgentId,
+    pub engine: Arc<Engine>,
     /// The engine and the name of the volume.
-    pub mark: &'a Mark,
+    pub mark: Mark,
     /// An image of the engine, for the container that never runs.
-    pub image: &'a str,
+    pub image: String,
     pub user: SandboxUser,
 }
 
-impl WorkspaceVolume<'_> {
+impl WorkspaceVolume {
     /// Makes the volume ready for a new container: it is made and filled with what the agent's folder on this machine has, if
     /// that was not done before, and gets the present identity files.
     ///
     /// The folder is kept until the volume was read back and has the same content. From then on the mark is in its place.
     ///
+    /// If the caller is dropped meanwhile, a volume that nobody uses is removed, and `making` is held until it is.
+    ///
     /// # Errors
     ///
     /// Returns an error if the volume is gone, or if it can't be filled.
-    pub async fn provide(&self, workspace: &Path, identity: &Path) -> Result<(), SandboxError> {
-        if elsewhere::read(workspace).as_ref() == Some(self.mark) {
+    pub async fn provide(
+        &self,
+        workspace: &Path,
+        identity: &Path,
+        making: &MakingLock,
+    ) -> Result<(), SandboxError> {
+        if elsewhere::read(workspace).as_ref() == Some(&self.mark) {
             self.check_is_there().await?;
         } else {
-            self.fill(workspace).await?;
+            self.fill_or_clean(workspace, making).await?;
         }
         let carrier = self.carrier().await?;
         carrier.identity(identity.to_owned()).await?;
         carrier.end().await
     }
 
+    /// Fills the volume in a task of its own. If the caller is dropped, it goes on to its end, or to the removal of the volume.
+    async fn fill_or_clean(&self, workspace: &Path, making: &MakingLock) -> Result<(), SandboxError> {
+        let (place, folder, making) = (self.clone(), workspace.to_owned(), Arc::clone(making));
+        let given_up = CancellationToken::new();
+        let _waiting = given_up.clone().drop_guard();
+        let filling = tokio::spawn(async move {
+            let filled = Box::pin(place.fill(&folder, &given_up)).await;
+            drop(making);
+            filled
+        });
+        filling.await.unwrap_or_else(|error| {
+            Err(SandboxError::Host { path: workspace.to_owned(), source: io::Error::other(error) })
+        })
+    }
+
     /// Makes the volume of a workspace that is on this machine.
-    async fn fill(&self, workspace: &Path) -> Result<(), SandboxError> {
+    async fn fill(&self, workspace: &Path, given_up: &CancellationToken) -> Result<(), SandboxError> {
         self.create().await?;
-        let failed = match self.bring(workspace).await {
+        let failed = match self.bring(workspace, given_up).await {
             Ok(moved) => match moved.leave(workspace).await {
                 Ok(()) => return Ok(()),
                 // The folder is not in its place, so the mark may be there, and names the volume.
@@ -84,7 +110,7 @@ impl WorkspaceVolume<'_> {
             Err(error) => error,
         };
         // Nothing has its name but this call.
-        if let Err(error) = volumes::remove(self.engine, &self.mark.volume).await {
+        if let Err(error) = volumes::remove(&self.engine, &self.mark.volume).await {
             tracing::warn!(
                 volume = self.mark.volume,
                 error = chain(&error),
@@ -94,19 +120,28 @@ impl WorkspaceVolume<'_> {
         Err(failed)
     }
 
-    /// Fills the new volume, and makes sure that it has what the folder has at the end.
-    async fn bring(&self, workspace: &Path) -> Result<MovedFiles<'_>, SandboxError> {
+    /// Fills the new volume, and makes sure that it has what the folder has at the end. Only the transfer, which may be long, can
+    /// be given up: a call to the engine whose answer nobody has may have made something that nobody removes.
+    async fn bring(
+        &self,
+        workspace: &Path,
+        given_up: &CancellationToken,
+    ) -> Result<MovedFiles<'_>, SandboxError> {
         let carrier = self.carrier().await?;
         let carried = async {
             let sent = carrier.upload(workspace.to_owned(), self.user).await?;
             Ok::<_, SandboxError>((sent, carrier.download(None, None).await?))
         };
-        let carried = carried.await;
+        let carried = given_up.run_until_cancelled(carried).await;
         // A volume that a container has can't be removed.
         carrier.end().await?;
-        let (tally, found) = carried?;
-        let moved = MovedFiles { agent: self.agent, mark: self.mark, tally };
+        let (tally, found) = carried.unwrap_or_else(|| Err(self.problem(GIVEN_UP.to_owned())))?;
+        let moved = MovedFiles { agent: &self.agent, mark: &self.mark, tally };
         moved.check(workspace, &found).await?;
+        // Without the turn, the agent may go on elsewhere with the folder.
+        if given_up.is_cancelled() {
+            return Err(self.problem(GIVEN_UP.to_owned()));
+        }
         Ok(moved)
     }
 
@@ -129,7 +164,7 @@ impl WorkspaceVolume<'_> {
         // The files are here: what is left there is no reason to keep the agent.
         let removed = async {
             carrier.end().await?;
-            remove(self.engine, self.home, self.mark).await
+            remove(&self.engine, &self.home, &self.mark).await
         };
         let volume = &self.mark.volume;
         match removed.await {
@@ -154,12 +189,12 @@ impl WorkspaceVolume<'_> {
         owner: Option<Owner>,
     ) -> Result<(), SandboxError> {
         let tally = carrier.download(Some(beside.to_owned()), owner).await?;
-        MovedFiles { agent: self.agent, mark: self.mark, tally }.arrive(workspace, beside).await
+        MovedFiles { agent: &self.agent, mark: &self.mark, tally }.arrive(workspace, beside).await
     }
 
     async fn check_is_there(&self) -> Result<(), SandboxError> {
         let name = &self.mark.volume;
-        let found = volumes::inspect(self.engine, name).await?;
+        let found = volumes::inspect(&self.engine, name).await?;
         let gone = || self.problem(format!("is gone: the engine {} has no volume {name}", self.mark.engine));
         found.map(drop).ok_or_else(gone)
     }
@@ -171,7 +206,7 @@ impl WorkspaceVolume<'_> {
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
         let listed = client.list_containers(Some(options));
         let found = self.engine.call("list containers", engine::DISPLAY_TIMEOUT, listed).await?;
-        let own = names::carrier(self.home, self.agent);
+        let own = names::carrier(&self.home, &self.agent);
         let mut names = found.into_iter().map(|container| containers::Container::from(container).name);
         match names.find(|name| *name != own) {
             Some(other) => Err(self.problem(format!("is still used by the container {other}"))),
@@ -180,14 +215,14 @@ impl WorkspaceVolume<'_> {
     }
 
     async fn create(&self) -> Result<(), SandboxError> {
-        let (engine, name) = (self.engine, &self.mark.volume);
+        let (engine, name) = (&self.engine, &self.mark.volume);
         // From here on the home has an id, by which it knows the volume.
-        engine_claim::check(engine, self.home).await?;
+        engine_claim::check(engine, &self.home).await?;
         let mut labels = HashMap::from([
             (names::LABEL_WORKSPACE.to_owned(), self.agent.to_string()),
-            (names::LABEL_WORKSPACE_HOME.to_owned(), names::owner(self.home)),
+            (names::LABEL_WORKSPACE_HOME.to_owned(), names::owner(&self.home)),
         ]);
-        labels.extend(ids(self.home).into_iter().next().map(|id| (names::LABEL_INSTANCE.to_owned(), id)));
+        labels.extend(ids(&self.home).into_iter().next().map(|id| (names::LABEL_INSTANCE.to_owned(), id)));
         volumes::create(engine, name, labels).await
     }
 
@@ -196,15 +231,15 @@ impl WorkspaceVolume<'_> {
     }
 
     async fn carrier(&self) -> Result<Carrier, SandboxError> {
-        let engine = self.engine;
-        let name = names::carrier(self.home, self.agent);
-        if let Some(left) = containers::find_own(engine, self.home, &name).await? {
+        let engine = &self.engine;
+        let name = names::carrier(&self.home, &self.agent);
+        if let Some(left) = containers::find_own(engine, &self.home, &name).await? {
             containers::remove(engine, &left.id).await?;
         }
-        let owner = names::owner(self.home);
+        let owner = names::owner(&self.home);
         let mount = MountSpec::volume(WORKSPACE_TARGET, self.mark.volume.as_str(), true).body(&owner);
         let body = ContainerCreateBody {
-            image: Some(self.image.to_owned()),
+            image: Some(self.image.clone()),
             entrypoint: Some(vec!["/nothing".to_owned()]),
             labels: Some(HashMap::from([(names::LABEL_HOME.to_owned(), owner)])),
             host_config: Some(HostConfig {
@@ -439,10 +474,30 @@ pub(crate) async fn unclaimed(engine: &Engine, home: &Home) -> Result<Vec<String
 ///
 /// # Errors
 ///
-/// Returns an error if the folder can't be made.
+/// Returns an error if the folder can't be made or moved. The mark is then as before.
 pub(crate) fn abandon(workspace: &Path) -> io::Result<()> {
     let folder = folder_beside(workspace, None)?;
-    elsewhere::unmark(workspace, &folder).map_err(io::Error::other)
+    let put = put_in_place(workspace, &folder);
+    // What has its name now is of no use to anybody: the folder if it stayed there, otherwise the mark.
+    let _ = clear(&folder);
+    put
+}
+
+/// Puts a folder in the place of the mark beside it.
+///
+/// # Errors
+///
+/// Returns an error if there is no mark, or if the folder can't be moved. The mark is then as before.
+pub(crate) fn put_in_place(workspace: &Path, folder: &Path) -> io::Result<()> {
+    match elsewhere::unmark(workspace, folder) {
+        // They have changed places, and only what follows that has failed.
+        Err(error) if open(folder).is_err() && open(workspace).is_ok() => {
+            let (path, error) = (workspace.display(), chain(&error));
+            tracing::warn!(%path, error, "a workspace is in its place, and its mark may be left beside it");
+            Ok(())
+        }
+        done => done.map_err(io::Error::other),
+    }
 }
 
 /// The container through which files go. It is removed at its end, and also if it is dropped before.
@@ -673,10 +728,15 @@ pub(crate) async fn blocking<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use super::*;
     use crate::error::Explain as _;
     use crate::sandbox::testing;
+
+    /// The answer of an engine that has made a volume.
+    const VOLUME: &str =
+        r#"{"Name":"x","Driver":"local","Mountpoint":"/x","Labels":{},"Scope":"local","Options":{}}"#;
 
     fn home() -> (Home, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
@@ -759,6 +819,80 @@ mod tests {
         assert!(matches!(other, SandboxError::Host { .. }), "{other:?}");
     }
 
+    #[test]
+    fn a_workspace_that_is_given_up_is_empty_and_nothing_is_left_beside_it() {
+        let (home, _folder) = home();
+        let agent: AgentId = "ada".parse().unwrap();
+        let workspace = home.workspace(&agent);
+        let names = || {
+            let entries = std::fs::read_dir(home.workspaces()).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+        };
+        elsewhere::mark(&workspace, &Mark::new(&"far".parse().unwrap(), &agent)).unwrap();
+        abandon(&workspace).unwrap();
+        assert_eq!((workspace.is_dir(), names()), (true, vec!["ada".to_owned()]));
+        // It is on this machine already.
+        std::fs::write(workspace.join("work"), "work").unwrap();
+        abandon(&workspace).unwrap_err();
+        assert_eq!((workspace.join("work").exists(), names()), (true, vec!["ada".to_owned()]));
+    }
+
+    /// The workspace of an agent in an engine, with a volume that does not exist yet.
+    fn place(home: &Home, agent: &AgentId, engine: Engine) -> WorkspaceVolume {
+        WorkspaceVolume {
+            home: home.clone(),
+            agent: agent.clone(),
+            engine: Arc::new(engine),
+            mark: Mark::new(&"far".parse().unwrap(), agent),
+            image: "image".to_owned(),
+            user: SandboxUser { uid: 1000, gid: 1000 },
+        }
+    }
+
+    async fn locked(lock: &Arc<tokio::sync::Mutex<()>>) -> MakingLock {
+        Arc::new(Arc::clone(lock).lock_owned().await)
+    }
+
+    #[tokio::test]
+    async fn a_volume_whose_filling_is_given_up_is_removed_before_another_one_is_made() {
+        let (home, _folder) = home();
+        let agent: AgentId = "ada".parse().unwrap();
+        let workspace = home.workspace(&agent);
+        std::fs::create_dir(&workspace).unwrap();
+        std::fs::write(workspace.join("work"), "work").unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let (engine, _socket) = testing::engine(move |line: &str| {
+            seen.lock().unwrap().push(line.to_owned());
+            match line {
+                line if line.contains("/volumes/create") => (201, VOLUME),
+                line if line.contains("/containers/create") => (201, r#"{"Id":"carrier","Warnings":[]}"#),
+                // It takes the files, and never says that it has them all.
+                line if line.starts_with("PUT") => (0, ""),
+                line if line.starts_with("DELETE") => (204, ""),
+                _ => (404, r#"{"message":"there is none"}"#),
+            }
+        });
+        let place = place(&home, &agent, engine);
+        let lock = Arc::default();
+        let making = locked(&lock).await;
+        let identity = home.workspaces();
+        let is_sent = || asked.lock().unwrap().iter().any(|line| line.starts_with("PUT"));
+        tokio::select! {
+            done = place.provide(&workspace, &identity, &making) => panic!("{done:?}"),
+            () = testing::until("the files are sent", is_sent) => {}
+        }
+        drop(making);
+        drop(tokio::time::timeout(Duration::from_secs(60), locked(&lock)).await.unwrap());
+        let asked = asked.lock().unwrap();
+        let removed: Vec<&String> = asked.iter().filter(|line| line.starts_with("DELETE")).collect();
+        assert_eq!(removed.len(), 2, "{asked:?}");
+        assert!(removed[0].contains("/containers/carrier?"), "a volume in use can't be removed: {asked:?}");
+        assert!(removed[1].contains(&place.mark.volume), "{asked:?}");
+        assert_eq!(elsewhere::read(&workspace), None);
+        assert_eq!(std::fs::read_to_string(workspace.join("work")).unwrap(), "work");
+    }
+
     #[tokio::test]
     async fn a_workspace_that_could_not_be_brought_stays_and_only_its_own_new_volume_is_removed() {
         let (home, _folder) = home();
@@ -772,26 +906,15 @@ mod tests {
         let (engine, _socket) = testing::engine(move |line: &str| {
             seen.lock().unwrap().push(line.to_owned());
             match line {
-                line if line.contains("/volumes/create") => (
-                    201,
-                    r#"{"Name":"x","Driver":"local","Mountpoint":"/x","Labels":{},"Scope":"local","Options":{}}"#,
-                ),
+                line if line.contains("/volumes/create") => (201, VOLUME),
                 line if line.starts_with("DELETE") => (204, ""),
                 _ => (500, r#"{"message":"no space left"}"#),
             }
         });
-        let mark = Mark::new(&"far".parse().unwrap(), &agent);
-        let engine = Arc::new(engine);
-        let user = SandboxUser { uid: 1000, gid: 1000 };
-        let place = WorkspaceVolume {
-            home: &home,
-            agent: &agent,
-            engine: &engine,
-            mark: &mark,
-            image: "image",
-            user,
-        };
-        let error = place.provide(&workspace, &home.workspaces()).await.unwrap_err();
+        let place = place(&home, &agent, engine);
+        let mark = &place.mark;
+        let making = locked(&Arc::default()).await;
+        let error = place.provide(&workspace, &home.workspaces(), &making).await.unwrap_err();
         assert!(chain(&error).contains("no space left"), "{error:?}");
         assert_eq!(std::fs::read_to_string(workspace.join("work")).unwrap(), "work");
         assert_eq!(elsewhere::read(&workspace), None);
@@ -801,9 +924,9 @@ mod tests {
         assert!(removed[0].contains(&mark.volume), "{removed:?}");
         // A workspace whose volume can't be seen is neither filled anew nor given up.
         std::fs::remove_dir_all(&workspace).unwrap();
-        elsewhere::mark(&workspace, &mark).unwrap();
+        elsewhere::mark(&workspace, mark).unwrap();
         asked.lock().unwrap().clear();
-        place.provide(&workspace, &home.workspaces()).await.unwrap_err();
+        place.provide(&workspace, &home.workspaces(), &making).await.unwrap_err();
         place.bring_back(&workspace, None).await.unwrap_err();
         assert_eq!(elsewhere::read(&workspace), Some(mark.clone()));
         let asked = asked.lock().unwrap();

@@ -53,9 +53,18 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
     }
 }
 
+/// Waits until a condition is met.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Starts an engine that gives fixed answers, and returns it with the folder of its socket. `answer` gets the first
 /// line of a request and returns the status and the JSON text of the answer. With status 101 the streams of an exec
-/// begin and end at once.
+/// begin and end at once, and with status 0 there is no answer.
 ///
 /// Must be called inside a runtime, and serves as long as that lives.
 pub(crate) fn engine(
@@ -91,6 +100,9 @@ async fn serve(stream: UnixStream, answer: impl Fn(&str) -> (u16, &'static str) 
     // The body is read although nobody looks at it: closing a socket with unread bytes would break off the answer.
     stream.read_exact(&mut vec![0; length]).await.unwrap();
     let (status, text) = answer(request.trim_end());
+    if status == 0 {
+        std::future::pending::<()>().await;
+    }
     let head = if status == 101 {
         "connection: upgrade\r\nupgrade: tcp".to_owned()
     } else {

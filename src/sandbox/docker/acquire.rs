@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::chain;
 use crate::id::AgentId;
-use crate::sandbox::SandboxError;
+use crate::sandbox::{MakingLock, SandboxError};
 
 use super::DockerSandbox;
 use super::slot::{ContainerPlan, LiveContainer, Slot, Workload};
@@ -35,7 +35,7 @@ impl DockerSandbox {
         slot: &Slot,
         need: Purpose,
     ) -> Result<Arc<LiveContainer>, SandboxError> {
-        let (plan, _making) = loop {
+        let (plan, making) = loop {
             let plan = self.plan(agent).await?;
             if slot.is_frozen() {
                 return Err(SandboxError::Frozen(agent.clone()));
@@ -54,7 +54,7 @@ impl DockerSandbox {
                     Replacement::Goes => {}
                 }
             }
-            let making = slot.making.lock().await;
+            let making: MakingLock = Arc::new(Arc::clone(&slot.making).lock_owned().await);
             // Whoever held the lock may have made a new container, from a plan that differs from this one: making it
             // writes files that an earlier plan does not know. Making it again would kill what has started in it, so
             // start over.
@@ -74,7 +74,7 @@ impl DockerSandbox {
             self.kill_abandoned(&old);
         }
         slot.forget();
-        let (live, probed) = Box::pin(self.make(agent, plan)).await?;
+        let (live, probed) = Box::pin(self.make(agent, plan, &making)).await?;
         slot.record_probe(probed.clone());
         if let Err(error) = probed.verdict(agent) {
             // A sandbox that is not confined must not run anything.
@@ -85,6 +85,8 @@ impl DockerSandbox {
         Box::pin(self.make_clones(agent, &live)).await;
         let live = Arc::new(live);
         slot.set(Arc::clone(&live));
+        // After that: who leaves a removed engine from now on finds the container in the slot.
+        self.check_engine(agent, slot, &live)?;
         // A freeze may have come in while the container was made. It is applied here, because the freeze itself found
         // no container.
         if slot.is_frozen() {

@@ -46,6 +46,7 @@ pub(crate) use attach::attach;
 pub(crate) use provision::install_helper;
 
 use acquire::Purpose;
+use activity_count::ActivityCount;
 use program_run::{ProgramInput, ProgramRunError};
 use slot::{CommandTransport, ContainerPlan, LiveContainer, Slot};
 
@@ -67,6 +68,8 @@ pub struct DockerSandbox {
     inside: Option<Weak<dyn SandboxApi>>,
     mounts: MountSource,
     fittings: ProgramMounts,
+    /// Counter of the containers that are being killed in engines which their agents have left.
+    abandoned: ActivityCount,
 }
 
 impl DockerSandbox {
@@ -87,6 +90,7 @@ impl DockerSandbox {
             standing: Mutex::new(Arc::new(|_| false)),
             mounts: Arc::new(|_| Box::pin(async { Vec::new() })),
             fittings: Arc::new(|_| Vec::new()),
+            abandoned: ActivityCount::default(),
         }
     }
 
@@ -435,6 +439,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::config::EngineSettings;
     use crate::sandbox::testing;
 
     /// The sandboxes of a home with the agent `coder`, in an engine without containers. The sender replaces the
@@ -460,6 +465,86 @@ mod tests {
         let waiting = sandbox.slot(&coder);
         sandbox.remove(&coder).await.unwrap();
         assert!(Arc::ptr_eq(&waiting, &sandbox.slot(&coder)));
+    }
+
+    /// Adds the engine `second`, which has no containers. Returns what it is asked, with the folder of its socket.
+    fn add_second(config: &tokio::sync::watch::Sender<Arc<Config>>) -> (Arc<Mutex<Vec<String>>>, TempDir) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let (second, socket) = testing::engine(move |line: &str| {
+            seen.lock().unwrap().push(line.to_owned());
+            (404, r#"{"message":"there is none"}"#)
+        });
+        let settings = EngineSettings::new("second".parse().unwrap(), Some(second.endpoint().to_owned()));
+        config.send_modify(|config| Arc::make_mut(config).engines = vec![settings]);
+        (asked, socket)
+    }
+
+    /// Checks that the only thing that an engine was asked to remove is the container of a test.
+    fn was_killed(asked: &[String]) {
+        let kills: Vec<&String> = asked.iter().filter(|line| line.starts_with("DELETE")).collect();
+        assert!(kills.len() == 1 && kills[0].contains("/containers/box?"), "{asked:?}");
+    }
+
+    #[tokio::test]
+    async fn a_container_that_is_made_while_its_engine_is_removed_is_killed() {
+        let (sandbox, config, _folders) = sandboxes();
+        let coder: AgentId = "coder".parse().unwrap();
+        let (asked, _socket) = add_second(&config);
+        let found = sandbox.engines().find(&"second".parse().unwrap()).unwrap();
+        let client_of_it = Arc::downgrade(&found.engine);
+        let folder = tempfile::tempdir().unwrap();
+        let (_child, client) = testing::helper(folder.path(), folder.path()).await;
+        let live = Arc::new(slot::tests::live(found, client));
+        let slot = sandbox.slot(&coder);
+        slot.set(Arc::clone(&live));
+        sandbox.check_engine(&coder, &slot, &live).unwrap();
+        assert!(slot.live().is_some_and(|live| live.is_alive()));
+        slot.forget();
+        let making = slot.making.lock().await;
+        config.send_modify(|config| Arc::make_mut(config).engines.clear());
+        sandbox.leave_removed();
+        slot.set(Arc::clone(&live));
+        let error = sandbox.check_engine(&coder, &slot, &live).unwrap_err();
+        let reason = "its engine second was removed from the configuration";
+        assert!(error.to_string().ends_with(reason), "{error}");
+        assert!(slot.live().is_none() && !live.is_alive());
+        drop((making, live));
+        testing::until("the client goes", || client_of_it.strong_count() == 0).await;
+        was_killed(&asked.lock().unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_runs_in_an_engine_that_was_removed_ends_with_an_error_and_nothing_keeps_the_client() {
+        let (sandbox, config, _folders) = sandboxes();
+        let coder: AgentId = "coder".parse().unwrap();
+        let (asked, _socket) = add_second(&config);
+        let found = sandbox.engines().find(&"second".parse().unwrap()).unwrap();
+        let client_of_it = Arc::downgrade(&found.engine);
+        let folder = tempfile::tempdir().unwrap();
+        let (_child, client) = testing::helper(folder.path(), folder.path()).await;
+        let live = Arc::new(slot::tests::live(found, client));
+        let slot = sandbox.slot(&coder);
+        slot.set(Arc::clone(&live));
+        // Nothing happens as long as it is there.
+        sandbox.leave_removed();
+        assert!(slot.live().is_some_and(|live| live.is_alive()));
+        let command = Command { command: "touch runs; sleep 60".to_owned(), keep: 16, ..Command::default() };
+        let (runs, cancel) = (folder.path().join("runs"), CancellationToken::new());
+        let removal = async {
+            testing::until("the command runs", || runs.exists()).await;
+            config.send_modify(|config| Arc::make_mut(config).engines.clear());
+            sandbox.leave_removed();
+        };
+        let helper = live.helper(&coder, "").unwrap();
+        let (ended, ()) = tokio::join!(helper.run(&command, &cancel), removal);
+        let error = ended.unwrap_err().of(&coder);
+        let reason = "its engine second was removed from the configuration";
+        assert!(error.to_string().ends_with(reason), "{error}");
+        assert!(slot.live().is_none());
+        drop(live);
+        testing::until("the client goes", || client_of_it.strong_count() == 0).await;
+        was_killed(&asked.lock().unwrap());
     }
 
     #[tokio::test]

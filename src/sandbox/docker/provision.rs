@@ -18,12 +18,14 @@ use crate::sandbox::docker::attach::attach;
 use crate::sandbox::docker::slot::{CommandTransport, ContainerPlan, LiveContainer};
 use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::helper::{self, HelperClient, HelperError, HelperStreams, PortForward, Redial};
+use crate::sandbox::helper::{
+    self, HelperClient, HelperError, HelperStreams, PausableClock, PortForward, Redial, Resumption,
+};
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::spec::{self, ContainerSpec, HostFacts};
 use crate::sandbox::workspace_volume::WorkspaceVolume;
 use crate::sandbox::{
-    CommandExit, CommandOutcome, SandboxError, containers, image, inspect, names, workspace,
+    CommandExit, CommandOutcome, MakingLock, SandboxError, containers, image, inspect, names, workspace,
 };
 
 use super::DockerSandbox;
@@ -44,6 +46,7 @@ impl DockerSandbox {
         &self,
         agent: &AgentId,
         plan: ContainerPlan,
+        making: &MakingLock,
     ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let name = names::sandbox(&self.home, agent);
         let engine = Arc::clone(&plan.engine.engine);
@@ -82,14 +85,14 @@ impl DockerSandbox {
         if let Some(volume) = &host.volume {
             let mark = Mark { engine: plan.engine.name.clone(), volume: volume.clone() };
             let place = WorkspaceVolume {
-                home: &self.home,
-                agent,
-                engine: &engine,
-                mark: &mark,
-                image: &host.image,
+                home: self.home.clone(),
+                agent: agent.clone(),
+                engine: Arc::clone(&engine),
+                mark,
+                image: host.image.clone(),
                 user: host.user,
             };
-            Box::pin(place.provide(&plan.agent.workspace, &plan.agent.identity)).await?;
+            Box::pin(place.provide(&plan.agent.workspace, &plan.agent.identity, making)).await?;
         }
         let id = match create(&spec, &plan).await {
             // Another process of this home created the container first. Use that one.
@@ -257,13 +260,13 @@ impl DockerSandbox {
         streams: Result<HelperStreams, bollard::errors::Error>,
     ) -> Result<CommandTransport, SandboxError> {
         let reason = match streams {
-            Ok(streams) => match greeted(streams, self.entrance(plan), &plan.engine.engine, id).await {
-                Ok(client) => {
-                    let client = client.with_clock(self.slot(agent).patience());
-                    return Ok(CommandTransport::Helper(Arc::new(client)));
+            Ok(streams) => {
+                let patience = self.slot(agent).patience();
+                match greeted(streams, self.entrance(plan), patience, &plan.engine.engine, id).await {
+                    Ok(client) => return Ok(CommandTransport::Helper(Arc::new(client))),
+                    Err(error) => error.of(agent),
                 }
-                Err(error) => error.of(agent),
-            },
+            }
             Err(error) => plan.engine.engine.error("attach", error),
         };
         // The fall-back to the engine's exec needs a running container with a living helper. If the helper broke the
@@ -328,26 +331,33 @@ impl DockerSandbox {
 async fn greeted(
     (reader, writer): HelperStreams,
     entrance: Option<PortForward>,
+    patience: PausableClock,
     engine: &Arc<Engine>,
     container: &str,
 ) -> Result<HelperClient, HelperError> {
     if !engine.is_remote() {
-        return HelperClient::attach(reader, writer, entrance).await;
+        return Ok(HelperClient::attach(reader, writer, entrance).await?.with_clock(patience));
     }
     let (engine, container) = (Arc::clone(engine), container.to_owned());
     let redial: Redial = Arc::new(move || -> BoxFuture<'static, std::io::Result<Option<HelperStreams>>> {
         let (engine, container) = (Arc::clone(&engine), container.clone());
         Box::pin(async move { attached_again(&engine, &container).await.map_err(std::io::Error::other) })
     });
-    HelperClient::attach_resumable((reader, writer), entrance, redial).await
+    HelperClient::attach_resumable((reader, writer), entrance, Resumption::new(redial, patience)).await
 }
 
 /// Attaches to a container once more. Returns `None` if it does not run: the engine lets anybody attach to one that has ended,
 /// and then nothing comes. The helper of one that was started again refuses by itself.
 async fn attached_again(engine: &Engine, container: &str) -> Result<Option<HelperStreams>, SandboxError> {
     let found = containers::inspect(engine, container).await?;
-    if found.and_then(|found| found.state?.running) != Some(true) {
+    let state = found.and_then(|found| found.state).unwrap_or_default();
+    if state.running != Some(true) {
         return Ok(None);
+    }
+    if state.paused == Some(true) {
+        // Its helper would get the greetings of all attempts at once when it is thawed.
+        let what = format!("attach to {container}");
+        return Err(SandboxError::Engine { what, source: "it is frozen".into() });
     }
     let streams = attach(&engine.client()?, container).await;
     streams.map(Some).map_err(|error| engine.error("attach", error))

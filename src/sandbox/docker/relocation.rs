@@ -9,8 +9,8 @@ use crate::error::chain;
 use crate::home::elsewhere;
 use crate::id::AgentId;
 use crate::sandbox::containers::OwnContainer;
-use crate::sandbox::engine::Engine;
-use crate::sandbox::engines::{PlacedEngine, PlannedMove};
+use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::engines::{self, PlacedEngine, PlannedMove};
 use crate::sandbox::image;
 use crate::sandbox::workspace_volume::WorkspaceVolume;
 use crate::sandbox::{BackgroundJob, Relocation, SandboxError, containers, names, work_left, workspace};
@@ -39,12 +39,7 @@ impl KnownWork {
         if !live.is_alive() || matches!(live.line, CommandTransport::Exec) {
             return Self::Unknown;
         }
-        let work = work_left::told(live.work()).await;
-        // One may have begun while the helper was asked for its jobs.
-        if !live.active.is_zero() {
-            return Self::Runs(work_left::COMMAND.to_owned());
-        }
-        match work {
+        match work_left::told(live.work()).await {
             Ok(Workload::None) => Self::Nothing,
             Ok(Workload::Awaited) => Self::Runs(work_left::COMMAND.to_owned()),
             Ok(Workload::Jobs(jobs)) => work_left::of_jobs(&jobs).map_or(Self::Nothing, Self::Runs),
@@ -111,11 +106,11 @@ impl DockerSandbox {
         let owner = workspace::owner(&found.identity).map_err(failed)?;
         let image = image::of_agent(&self.home, &config, found);
         let place = WorkspaceVolume {
-            home: &self.home,
-            agent,
-            engine: &from.engine,
-            mark: &mark,
-            image: &image,
+            home: self.home.clone(),
+            agent: agent.clone(),
+            engine: Arc::clone(&from.engine),
+            mark,
+            image,
             user,
         };
         Box::pin(place.bring_back(&found.workspace, owner)).await
@@ -124,11 +119,66 @@ impl DockerSandbox {
     /// Kills the container of an agent on an engine that was removed from the configuration, if that engine still answers.
     /// The agent does not wait for it.
     pub(super) fn kill_abandoned(&self, old: &Arc<LiveContainer>) {
-        let old = Arc::clone(old);
+        let (old, killing) = (Arc::clone(old), self.abandoned.begin());
         tokio::spawn(async move {
             if let Err(error) = containers::remove(old.engine(), &old.container).await {
                 let (container, engine) = (&old.container, &old.plan.engine.name);
                 tracing::warn!(container, %engine, error = chain(&error), "an abandoned container may still run");
+            }
+            drop(killing);
+        });
+    }
+
+    /// Ends a container that has just been made, if its engine was removed from the configuration meanwhile: then nobody has
+    /// found it in its slot.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::Lost`] if the engine was removed.
+    pub(super) fn check_engine(
+        &self,
+        agent: &AgentId,
+        slot: &Slot,
+        live: &Arc<LiveContainer>,
+    ) -> Result<(), SandboxError> {
+        let name = &live.plan.engine.name;
+        if self.engines.find(name).is_some_and(|now| Arc::ptr_eq(&now.engine, live.engine())) {
+            return Ok(());
+        }
+        slot.forget();
+        let reason = engines::removed(name);
+        live.disconnect(&reason);
+        self.kill_abandoned(live);
+        Err(SandboxError::Lost { agent: agent.clone(), reason })
+    }
+
+    /// Leaves the engines that were removed from the configuration, by whichever process. What still runs there ends with an
+    /// error, its containers are killed if the engine answers, and then the way to the engine ends.
+    pub(crate) fn leave_removed(&self) {
+        let removed = self.engines.take_removed();
+        if removed.is_empty() {
+            return;
+        }
+        let is_there = |live: &LiveContainer| removed.iter().any(|engine| Arc::ptr_eq(engine, live.engine()));
+        let slots: Vec<Arc<Slot>> = crate::sync::lock(&self.slots).values().cloned().collect();
+        for old in slots.iter().filter_map(|slot| slot.forget_if(is_there)) {
+            old.disconnect(&engines::removed(&old.plan.engine.name));
+            self.kill_abandoned(&old);
+        }
+        let abandoned = self.abandoned.clone();
+        tokio::spawn(async move {
+            let killed = async {
+                // Who makes a container there at this moment finds out at the end, and kills it.
+                for slot in &slots {
+                    drop(slot.making.lock().await);
+                }
+                abandoned.wait().await;
+            };
+            // Without the way, nothing there could be killed. One that does not answer is not waited for any longer.
+            let _ = tokio::time::timeout(engine::QUICK, killed).await;
+            for engine in &removed {
+                engine.close().await;
+                tracing::info!(engine = engine.endpoint(), "an engine that was removed is not used any more");
             }
         });
     }

@@ -26,7 +26,7 @@ use super::activity_count::ActivityCount;
 #[derive(Default)]
 pub(crate) struct Slot {
     /// Held while the container is created or removed.
-    pub making: tokio::sync::Mutex<()>,
+    pub making: Arc<tokio::sync::Mutex<()>>,
     /// Held while the container is frozen or thawed.
     pub freezing: tokio::sync::Mutex<()>,
     frozen: watch::Sender<bool>,
@@ -50,6 +50,11 @@ impl Slot {
     /// Drops the container. The connection to it closes when the last command that uses it has ended.
     pub fn forget(&self) {
         *locked(&self.live) = None;
+    }
+
+    /// Drops the container if the condition is met, and returns it.
+    pub fn forget_if(&self, is_it: impl FnOnce(&LiveContainer) -> bool) -> Option<Arc<LiveContainer>> {
+        locked(&self.live).take_if(|live| is_it(live))
     }
 
     /// Drops everything that is known of a container that was removed.
@@ -137,6 +142,13 @@ impl LiveContainer {
         }
     }
 
+    /// Ends the connection for this reason, which the commands that use it get as their error.
+    pub fn disconnect(&self, reason: &str) {
+        if let CommandTransport::Helper(client) = &self.line {
+            client.disconnect(reason);
+        }
+    }
+
     /// Returns the engine that the container is in.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.plan.engine.engine
@@ -170,6 +182,10 @@ impl LiveContainer {
         // There are no background jobs without the helper.
         let CommandTransport::Helper(client) = &self.line else { return Ok(Workload::None) };
         let jobs = client.running_jobs().await?;
+        // A command may have begun while the helper was asked for its jobs.
+        if !self.active.is_zero() {
+            return Ok(Workload::Awaited);
+        }
         Ok(if jobs.is_empty() { Workload::None } else { Workload::Jobs(jobs) })
     }
 
@@ -285,3 +301,39 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Time for which commands go through the engine's exec before the streams are tried again.
 const EXEC_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+pub(super) mod tests {
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::id::EngineName;
+    use crate::sandbox::testing;
+
+    /// A container of the agent `coder`, with the helper of a test.
+    pub(in crate::sandbox::docker) fn live(engine: PlacedEngine, client: HelperClient) -> LiveContainer {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let document = json!({"gateway": {"auth": {"token": "t"}}});
+        let config = crate::config::parse::config(&document, &home).unwrap();
+        let agent = testing::agent("coder", folder.path().join("workspace"));
+        let plan = ContainerPlan::new(&home, &config, &agent, Vec::new(), Vec::new(), engine);
+        LiveContainer::new("box".to_owned(), plan, CommandTransport::Helper(Arc::new(client)))
+    }
+
+    #[tokio::test]
+    async fn a_command_that_begins_while_the_helper_is_asked_is_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_child, client) = testing::helper(folder.path(), folder.path()).await;
+        let engine = Arc::new(Engine::at("unix:///nowhere.sock"));
+        let live = live(PlacedEngine { name: EngineName::local(), engine, runtime: None }, client);
+        assert_eq!(live.work().await.unwrap(), Workload::None);
+        let mut work = Box::pin(live.work());
+        assert!((&mut work).now_or_never().is_none(), "the helper is asked");
+        let command = live.active.begin();
+        assert_eq!(work.await.unwrap(), Workload::Awaited);
+        drop(command);
+        assert_eq!(live.work().await.unwrap(), Workload::None);
+    }
+}

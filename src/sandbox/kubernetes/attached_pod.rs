@@ -15,7 +15,9 @@ use super::objects::{CONTAINER, SandboxObjects, name_of};
 use super::pod_state::PodState;
 use super::stream::{Outcome, PodStreams};
 use crate::sandbox::SandboxError;
-use crate::sandbox::helper::{HelperClient, HelperError, HelperStreams, PortForward, Redial};
+use crate::sandbox::helper::{
+    HelperClient, HelperError, HelperStreams, PausableClock, PortForward, Redial, Resumption,
+};
 
 /// A pod that was found as it must be, and what it must be.
 pub(super) struct AttachedPod {
@@ -46,13 +48,14 @@ impl AttachedPod {
         self,
         streams: HelperStreams,
         entrance: Option<PortForward>,
+        patience: PausableClock,
     ) -> Result<HelperClient, HelperError> {
         let pod = Arc::new(self);
         let redial: Redial = Arc::new(move || -> BoxFuture<'static, io::Result<Option<HelperStreams>>> {
             let pod = Arc::clone(&pod);
             Box::pin(async move { pod.attach_again().await.map_err(io::Error::other) })
         });
-        HelperClient::attach_resumable(streams, entrance, redial).await
+        HelperClient::attach_resumable(streams, entrance, Resumption::new(redial, patience)).await
     }
 
     /// Attaches once more. Returns `None` if nothing may run there without a closer look, which the next command takes.

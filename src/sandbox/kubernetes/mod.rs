@@ -41,12 +41,13 @@ use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::spec::IDENTITY_FILES;
 use crate::sandbox::workspace_files::RemoteFiles;
 use crate::sandbox::{
-    BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output, Relocation, Sandbox,
-    SandboxError, binds, workspace, workspace_volume,
+    BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, MakingLock, Output,
+    Relocation, Sandbox, SandboxError, binds, workspace, workspace_volume,
 };
 use crate::sync::lock;
 
 use objects::{SandboxFacts, SandboxObjects};
+use provision::PodMaker;
 use slot::{LivePod, Slot};
 
 /// Largest text of an identity file in bytes. All of them have to fit into one object of a cluster, which may have a MiB.
@@ -123,10 +124,14 @@ impl KubernetesSandbox {
         let slot = self.slot(agent);
         let live = self.live(agent, &slot).await?;
         let plan = self.plan(agent).await?;
-        let probed = self.probe_pod(agent, &plan.cluster, &live.client).await?;
+        let probed = self.maker().probe_pod(agent, &plan.cluster, &live.client).await?;
         slot.record_probe(Some(probed.clone()));
         probed.verdict(agent)?;
         Ok(probed)
+    }
+
+    fn maker(&self) -> PodMaker {
+        PodMaker { egress: Arc::clone(&self.egress), dial: Arc::clone(&self.dial) }
     }
 
     fn slot(&self, agent: &AgentId) -> Arc<Slot> {
@@ -186,12 +191,13 @@ impl KubernetesSandbox {
     }
 
     /// Returns a pod that is ready for commands: the warm one, or one that was just created or repaired.
-    async fn live(&self, agent: &AgentId, slot: &Slot) -> Result<Arc<LivePod>, SandboxError> {
+    async fn live(&self, agent: &AgentId, slot: &Arc<Slot>) -> Result<Arc<LivePod>, SandboxError> {
         let plan = self.plan(agent).await?;
         if slot.is_frozen() {
             return Err(SandboxError::Frozen(agent.clone()));
         }
-        if let Some(live) = slot.live() {
+        // One that is in a cluster that was removed meanwhile has another client than the plan.
+        if let Some(live) = slot.live().filter(|live| Arc::ptr_eq(&live.cluster, &plan.cluster.client)) {
             if live.digest == plan.objects.digest() {
                 return Ok(live);
             }
@@ -201,17 +207,21 @@ impl KubernetesSandbox {
                 return Ok(live);
             }
         }
-        let _making = slot.making.lock().await;
+        let making: MakingLock = Arc::new(Arc::clone(&slot.making).lock_owned().await);
         // The configuration may have changed during the wait, and whoever held the lock may have made the pod.
-        let plan = self.plan(agent).await?;
-        if let Some(live) = slot.live().filter(|live| live.digest == plan.objects.digest()) {
+        let plan = Arc::new(self.plan(agent).await?);
+        let is_it = |live: &Arc<LivePod>| {
+            live.digest == plan.objects.digest() && Arc::ptr_eq(&live.cluster, &plan.cluster.client)
+        };
+        if let Some(live) = slot.live().filter(is_it) {
             return Ok(live);
         }
         slot.forget();
-        let (client, probed) = Box::pin(self.make(agent, &plan, slot)).await?;
+        let (client, probed) = self.maker().make_or_clean(agent, &plan, slot, &making).await?;
         slot.record_probe(Some(probed));
         let live = Arc::new(LivePod {
             client,
+            cluster: Arc::clone(&plan.cluster.client),
             digest: plan.objects.digest().to_owned(),
             active: Default::default(),
         });

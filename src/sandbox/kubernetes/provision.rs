@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::attached_pod::AttachedPod;
 use super::client::ObjectKind;
@@ -14,16 +15,16 @@ use super::objects::{self, LABEL_HOME, LABEL_SPEC, label, name_of};
 use super::pod_state::PodState;
 use super::slot::Slot;
 use super::transfer::Transfer;
-use super::{KubernetesSandbox, PodPlan, brief_command, deviations, freeze, relocation};
+use super::{PodPlan, brief_command, deviations, freeze, relocation};
 use crate::config::Network;
 use crate::error::chain;
 use crate::home::elsewhere;
 use crate::id::AgentId;
-use crate::sandbox::SandboxError;
-use crate::sandbox::egress::{self, Proxy};
+use crate::sandbox::egress::{self, Dialer, EgressPolicy, Proxy};
 use crate::sandbox::engines::PlacedCluster;
 use crate::sandbox::helper::{HelperClient, HelperError, PortForward, ProbeExpectations};
 use crate::sandbox::probe::ProbeResult;
+use crate::sandbox::{MakingLock, SandboxError};
 
 /// Longest time until a pod runs. Its node may have to pull the image first.
 const START: Duration = Duration::from_secs(300);
@@ -36,15 +37,46 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 /// A file that every pod can write: its node shows people what the last process wrote there.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
-impl KubernetesSandbox {
-    /// Creates or repairs the agent's pod and connects to it.
-    pub(super) async fn make(
+/// Makes pods. It has what a pod reaches of this machine.
+pub(super) struct PodMaker {
+    pub egress: Arc<dyn EgressPolicy>,
+    pub dial: Arc<dyn Dialer>,
+}
+
+impl PodMaker {
+    /// Makes the pod in a task of its own. If the caller is dropped, it goes on to its end, or to the removal of a new volume. The
+    /// lock is held until then.
+    pub(super) async fn make_or_clean(
+        self,
+        agent: &AgentId,
+        plan: &Arc<PodPlan>,
+        slot: &Arc<Slot>,
+        making: &MakingLock,
+    ) -> Result<(Arc<HelperClient>, ProbeResult), SandboxError> {
+        let path = plan.agent.workspace.clone();
+        let failed = |error| SandboxError::Host { path, source: std::io::Error::other(error) };
+        let (agent, plan) = (agent.clone(), Arc::clone(plan));
+        let (slot, making) = (Arc::clone(slot), Arc::clone(making));
+        let given_up = CancellationToken::new();
+        let _waiting = given_up.clone().drop_guard();
+        let made = tokio::spawn(async move {
+            let made = Box::pin(self.make(&agent, &plan, &slot, &given_up)).await;
+            drop(making);
+            made
+        });
+        made.await.unwrap_or_else(|error| Err(failed(error)))
+    }
+
+    /// Creates or repairs the agent's pod and connects to it. Only the wait for its start and the transfer of the workspace, which
+    /// may be long, can be given up: a call whose answer nobody has may have made something that nobody removes.
+    async fn make(
         &self,
         agent: &AgentId,
         plan: &PodPlan,
         slot: &Slot,
+        given_up: &CancellationToken,
     ) -> Result<(Arc<HelperClient>, ProbeResult), SandboxError> {
-        let made = Box::pin(self.make_pod(agent, plan, slot)).await;
+        let made = Box::pin(self.make_pod(agent, plan, slot, given_up)).await;
         if made.is_err() && plan.is_new && elsewhere::read(&plan.agent.workspace).as_ref() != Some(&plan.mark)
         {
             // Nothing has its name yet but this call.
@@ -61,6 +93,7 @@ impl KubernetesSandbox {
         agent: &AgentId,
         plan: &PodPlan,
         slot: &Slot,
+        given_up: &CancellationToken,
     ) -> Result<(Arc<HelperClient>, ProbeResult), SandboxError> {
         let cluster = &plan.cluster.client;
         let name = name_of(&plan.objects.pod);
@@ -70,15 +103,16 @@ impl KubernetesSandbox {
             own(&plan.objects.pod, &found)?;
             let is_same = label(&found, LABEL_SPEC) == Some(plan.objects.digest());
             match PodState::of(&found) {
-                PodState::Running if is_same => match Box::pin(self.connect(agent, plan, slot, &found)).await
-                {
-                    // The helper hangs, or is of an older flock. A new pod solves both.
-                    Err(SandboxError::Lost { reason, .. }) => {
-                        tracing::warn!(%agent, %reason, "its sandbox does not answer and is made anew");
-                        remove_found(&plan.cluster, &found).await?;
+                PodState::Running if is_same => {
+                    match Box::pin(self.connect(agent, plan, slot, &found, given_up)).await {
+                        // The helper hangs, or is of an older flock. A new pod solves both.
+                        Err(SandboxError::Lost { reason, .. }) => {
+                            tracing::warn!(%agent, %reason, "its sandbox does not answer and is made anew");
+                            remove_found(&plan.cluster, &found).await?;
+                        }
+                        answer => return answer,
                     }
-                    answer => return answer,
-                },
+                }
                 // Another process of this home makes it.
                 PodState::Starting(_) if is_same => {}
                 state => {
@@ -89,13 +123,18 @@ impl KubernetesSandbox {
                 }
             }
         }
+        // Without the turn, the agent may go on elsewhere, and a pod there has the same volume.
+        if given_up.is_cancelled() {
+            let reason = "its pod is not made, because its turn was cancelled".to_owned();
+            return Err(SandboxError::Lost { agent: agent.clone(), reason });
+        }
         self.ensure_claim(agent, plan).await?;
         self.ensure_identity(plan).await?;
         // If there is one by now, another process of this home has made it.
         cluster.create(ObjectKind::Pod, &plan.objects.pod).await?;
-        let found = self.started(agent, plan).await?;
+        let found = self.started(agent, plan, given_up).await?;
         own(&plan.objects.pod, &found)?;
-        Box::pin(self.connect(agent, plan, slot, &found)).await
+        Box::pin(self.connect(agent, plan, slot, &found, given_up)).await
     }
 
     async fn ensure_policy(&self, agent: &AgentId, plan: &PodPlan) -> Result<(), SandboxError> {
@@ -169,7 +208,12 @@ impl KubernetesSandbox {
     }
 
     /// Waits until the pod runs.
-    async fn started(&self, agent: &AgentId, plan: &PodPlan) -> Result<Value, SandboxError> {
+    async fn started(
+        &self,
+        agent: &AgentId,
+        plan: &PodPlan,
+        given_up: &CancellationToken,
+    ) -> Result<Value, SandboxError> {
         let (cluster, name) = (&plan.cluster.client, name_of(&plan.objects.pod));
         let until = Instant::now() + START;
         let lost = |reason: String| SandboxError::Lost { agent: agent.clone(), reason };
@@ -197,7 +241,9 @@ impl KubernetesSandbox {
                 remove_found(&plan.cluster, &found).await?;
                 return Err(lost(format!("its pod did not start within {} s: {why}", START.as_secs())));
             }
-            tokio::time::sleep(LOOK).await;
+            if given_up.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+                return Err(lost(format!("its pod is not waited for any more: {why}")));
+            }
         }
     }
 
@@ -208,6 +254,7 @@ impl KubernetesSandbox {
         plan: &PodPlan,
         slot: &Slot,
         found: &Value,
+        given_up: &CancellationToken,
     ) -> Result<(Arc<HelperClient>, ProbeResult), SandboxError> {
         if let Some(finding) = deviations::of_pod(&plan.objects.pod, found).into_iter().next() {
             // The cluster changed it when it was made, or somebody did so later.
@@ -217,8 +264,8 @@ impl KubernetesSandbox {
         let (cluster, name) = (&plan.cluster.client, name_of(found));
         let pod = AttachedPod::new(cluster, &plan.objects, found);
         let streams = pod.attach().await?;
-        let client = match pod.greet(streams, self.entrance(&plan.agent)).await {
-            Ok(client) => client.with_clock(slot.patience()),
+        let client = match pod.greet(streams, self.entrance(&plan.agent), slot.patience()).await {
+            Ok(client) => client,
             Err(error @ HelperError::Version(_)) => {
                 remove_found(&plan.cluster, found).await?;
                 return Err(SandboxError::ClusterImage {
@@ -241,7 +288,8 @@ impl KubernetesSandbox {
             return Err(error);
         }
         if plan.is_new {
-            Transfer { cluster, agent, pod: name, mark: &plan.mark }.bring(&plan.agent.workspace).await?;
+            let transfer = Transfer { cluster, agent, pod: name, mark: &plan.mark };
+            transfer.bring(&plan.agent.workspace, given_up).await?;
         }
         Ok((Arc::new(client), probed))
     }

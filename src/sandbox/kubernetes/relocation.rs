@@ -1,5 +1,7 @@
 //! Removes pods and volumes, and moves agents from a cluster to another engine.
 
+use std::sync::Arc;
+
 use futures_util::future;
 use serde_json::Value;
 
@@ -15,7 +17,7 @@ use crate::error::chain;
 use crate::home::elsewhere::{self, Mark};
 use crate::home::{Home, instance};
 use crate::id::AgentId;
-use crate::sandbox::engines::{AgentPlace, PlacedCluster, PlannedMove};
+use crate::sandbox::engines::{self, AgentPlace, PlacedCluster, PlannedMove};
 use crate::sandbox::workspace_volume::{self, FOREIGN, Removed};
 use crate::sandbox::{Relocation, SandboxError, work_left, workspace};
 
@@ -49,6 +51,19 @@ impl KubernetesSandbox {
         let clusters = self.engines.clusters();
         let stopped = clusters.iter().map(|placed| remove_pods(placed, &self.home));
         future::join_all(stopped).await.into_iter().try_for_each(|removed| removed.map(drop))
+    }
+
+    /// Leaves the clusters that were removed from the configuration, by whichever process. What still runs there ends with an
+    /// error. Its pods stay, because the access to the cluster may be gone as well.
+    pub(crate) fn leave_removed(&self) {
+        let removed = self.engines.take_removed_clusters();
+        if removed.is_empty() {
+            return;
+        }
+        let is_there = |live: &LivePod| removed.iter().any(|cluster| Arc::ptr_eq(cluster, &live.cluster));
+        for old in crate::sync::lock(&self.slots).values().filter_map(|slot| slot.forget_if(is_there)) {
+            old.client.disconnect(&engines::removed(old.cluster.name()));
+        }
     }
 
     /// Moves an agent away from its cluster if nothing runs. Its workspace comes back to this machine first, and from here its

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
+use super::client::ClusterClient;
 use crate::sandbox::docker::activity_count::ActivityCount;
 use crate::sandbox::helper::{HelperClient, HelperError, PausableClock};
 use crate::sandbox::probe::ProbeResult;
@@ -14,7 +15,7 @@ use crate::sync::lock;
 #[derive(Default)]
 pub(super) struct Slot {
     /// Held while the pod is made or removed.
-    pub making: tokio::sync::Mutex<()>,
+    pub making: Arc<tokio::sync::Mutex<()>>,
     /// Held while the pod is frozen or thawed.
     pub freezing: tokio::sync::Mutex<()>,
     frozen: watch::Sender<bool>,
@@ -25,6 +26,7 @@ pub(super) struct Slot {
 /// A pod in use.
 pub(super) struct LivePod {
     pub client: Arc<HelperClient>,
+    pub cluster: Arc<ClusterClient>,
     /// The digest of everything that it was made from.
     pub digest: String,
     /// The commands and files for which a caller waits.
@@ -43,6 +45,11 @@ impl Slot {
     /// Drops the connection. The pod itself goes on.
     pub fn forget(&self) {
         *lock(&self.live) = None;
+    }
+
+    /// Drops the connection if the condition is met, and returns it.
+    pub fn forget_if(&self, is_it: impl FnOnce(&LivePod) -> bool) -> Option<Arc<LivePod>> {
+        lock(&self.live).take_if(|live| is_it(live))
     }
 
     pub fn is_frozen(&self) -> bool {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_util::sync::CancellationToken;
 
 use super::client::ClusterClient;
 use super::objects::CONTAINER;
@@ -16,7 +17,7 @@ use crate::sandbox::spec::{HELPER_TARGET, IDENTITY_FILES, WORKSPACE_TARGET};
 use crate::sandbox::workspace::SHARED_USER;
 use crate::sandbox::workspace_archive::{self as archive, Tally};
 use crate::sandbox::workspace_volume::{
-    Arriving, MovedFiles, Pieces, blocking, clear, folder_beside, open, unpack_error,
+    Arriving, GIVEN_UP, MovedFiles, Pieces, blocking, clear, folder_beside, open, unpack_error,
 };
 
 /// The folder of an archive that holds the workspace.
@@ -39,12 +40,20 @@ impl Transfer<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the volume can't be filled.
-    pub async fn bring(&self, workspace: &Path) -> Result<(), SandboxError> {
-        let tally = self.upload(workspace.to_owned()).await?;
-        let found = self.download(None, None).await?;
+    /// Returns an error if the volume can't be filled, or if nobody waits for it any more.
+    pub async fn bring(&self, workspace: &Path, given_up: &CancellationToken) -> Result<(), SandboxError> {
+        let carried = async {
+            let tally = self.upload(workspace.to_owned()).await?;
+            Ok::<_, SandboxError>((tally, self.download(None, None).await?))
+        };
+        let carried = given_up.run_until_cancelled(carried).await;
+        let (tally, found) = carried.unwrap_or_else(|| Err(self.problem(GIVEN_UP.to_owned())))?;
         let moved = MovedFiles { agent: self.agent, mark: self.mark, tally };
         moved.check(workspace, &found).await?;
+        // Without the turn, the agent may go on elsewhere with the folder.
+        if given_up.is_cancelled() {
+            return Err(self.problem(GIVEN_UP.to_owned()));
+        }
         moved.leave(workspace).await
     }
 

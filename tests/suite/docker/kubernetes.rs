@@ -453,6 +453,37 @@ fn a_workspace_that_can_not_be_brought_stays_here_and_leaves_nothing_there() {
     });
 }
 
+#[test]
+fn a_command_that_is_cancelled_while_its_pod_is_made_leaves_no_volume() {
+    let Some(scene) = Scene::new() else { return };
+    std::fs::create_dir_all(scene.workspace()).unwrap();
+    std::fs::write(scene.workspace().join("mine"), "mine").unwrap();
+    let claims = "persistentvolumeclaims";
+    docker::block_on(async {
+        let (sandbox, _) = scene.sandbox();
+        let (ada, cancel) = (id("ada"), CancellationToken::new());
+        let command = Command { command: "true".into(), keep: 16, ..Command::default() };
+        let is_claimed = async {
+            while scene.left(claims) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            cancel.cancel();
+        };
+        let (outcome, ()) = tokio::join!(sandbox.run(&ada, command, &cancel), is_claimed);
+        assert_eq!(outcome.unwrap().end, CommandExit::Cancelled);
+        let goes = async {
+            while scene.left(claims) + scene.left("pods") > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, goes).await.unwrap();
+        assert_eq!(std::fs::read_to_string(scene.workspace().join("mine")).unwrap(), "mine");
+        assert_eq!(output(&sandbox, "cat mine").await, "mine");
+        assert_eq!(scene.left(claims), 1);
+        sandbox.remove(&ada).await.unwrap();
+    });
+}
+
 /// A program that answers the greeting as a helper of the protocol's version 9999.
 const OTHER_HELPER: &[u8] = br#"#!/usr/bin/python3
 import os, time
