@@ -26,10 +26,11 @@ use crate::home::Home;
 use crate::home::beneath::{BeneathError, Root};
 use crate::home::elsewhere;
 use crate::home::lock::Lock;
-use crate::id::AgentId;
+use crate::home::scratch::{self, ScratchDir};
+use crate::id::{AgentId, EngineName};
 use crate::sandbox::spec::IDENTITY_FILES;
 use crate::sandbox::workspace_files::{WorkspaceFiles, Workspaces};
-use crate::sandbox::{usage, workspace};
+use crate::sandbox::{usage, workspace, workspace_volume};
 
 /// The time limit for waiting for another process that works on the same agent's checkpoints.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(180);
@@ -152,11 +153,93 @@ impl AgentStore {
     }
 
     /// Returns the paths of a workspace that are flock's own: on another machine it has copies of the identity files, which
-    /// are made anew with each container.
+    /// are made anew with each container, and on this one placeholders, over which the identity files are mounted.
     pub(super) fn own_paths(&self) -> HashSet<PathBuf> {
+        let is_far = elsewhere::engine_of(&self.workspace).is_some();
+        let here = fs_err::canonicalize(&self.workspace).ok().and_then(|path| Root::open(&path).ok());
+        let is_placeholder = |name: &str| {
+            let text = workspace::placeholder(name);
+            let found = here.as_ref().and_then(|root| root.read(Path::new(name), text.len() as u64).ok());
+            found.is_some_and(|found| found == text.as_bytes())
+        };
+        let own = IDENTITY_FILES.into_iter().filter(|&name| is_far || is_placeholder(name));
+        own.map(PathBuf::from).collect()
+    }
+
+    /// Returns `true` if this engine has the workspace, and `false` if it is on this machine.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another engine has it.
+    pub(super) fn is_in(&self, engine: &EngineName) -> Result<bool, CheckpointError> {
         match elsewhere::engine_of(&self.workspace) {
-            Some(_) => IDENTITY_FILES.iter().map(PathBuf::from).collect(),
-            None => HashSet::new(),
+            None => Ok(false),
+            Some(found) if found == *engine => Ok(true),
+            Some(other) => {
+                Err(BeneathError::Elsewhere { path: self.workspace.clone(), engine: other }.into())
+            }
+        }
+    }
+
+    /// Makes a folder beside the workspace, which is in an engine, with the files of a tree. Returns `false` with it if it is
+    /// empty, because there is no tree or its files can't be written.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder can't be made.
+    pub(super) fn new_folder(&self, tree: Option<ContentId>) -> Result<(ScratchDir, bool), CheckpointError> {
+        let above = self.workspace.parent().unwrap_or(&self.workspace);
+        let prefix = format!(".{}.restored-", self.agent);
+        // Only the holder of this lock makes some, so these are left of processes that were killed.
+        let mut left = scratch::names(above);
+        left.retain(|name| name.starts_with(&prefix));
+        scratch::sweep(above, &left);
+        let make = || ScratchDir::make(above, &format!("{prefix}{:016x}", rand::random::<u64>()));
+        let folder = make()?;
+        let Some(tree) = tree else { return Ok((folder, false)) };
+        let Err(error) = self.fill(tree, &folder.path()) else { return Ok((folder, true)) };
+        tracing::warn!(agent = %self.agent, error = chain(&error), "a folder could not be filled, and is empty now");
+        // First, because the disk may be full.
+        drop(folder);
+        Ok((make()?, false))
+    }
+
+    /// Puts the files of a tree into an empty folder, as a workspace of this machine has them.
+    fn fill(&self, tree: ContentId, folder: &Path) -> Result<(), CheckpointError> {
+        self.extract(tree, folder)?;
+        for name in IDENTITY_FILES {
+            // On the other machine it was a copy that flock has made.
+            let path = folder.join(name);
+            workspace_volume::clear(&path).map_err(CheckpointError::io("remove", &path))?;
+        }
+        let failed = |(path, source)| CheckpointError::Io { verb: "prepare", path, source };
+        workspace::prepare(folder, &self.identity).map_err(failed)?;
+        let user = workspace::sandbox_user(&self.identity).map_err(failed)?;
+        workspace::own(folder, user).map_err(failed)?;
+        Ok(Root::open(folder)?.sync_file_system()?)
+    }
+
+    /// Puts a folder of [`Self::new_folder`] in the place of the workspace.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if this engine does not have the workspace any more, or if the folder can't be moved.
+    pub(super) fn abandon(&self, engine: &EngineName, folder: &Path) -> Result<(), CheckpointError> {
+        // Once more, because filling the folder may have taken long.
+        if !self.is_in(engine)? {
+            return Err(CheckpointError::NotLost(self.agent.clone()));
+        }
+        let path = &self.workspace;
+        workspace_volume::put_in_place(path, folder).map_err(CheckpointError::io("give up", path))
+    }
+
+    /// Makes the placeholders of the identity files in a workspace of this machine, as the next sandbox would. A failure is
+    /// logged: that sandbox tries again.
+    fn put_placeholders(&self) {
+        if elsewhere::engine_of(&self.workspace).is_none()
+            && let Err((path, error)) = workspace::prepare(&self.workspace, &self.identity)
+        {
+            tracing::warn!(path = %path.display(), error = chain(&error), "failed to make a placeholder");
         }
     }
 
@@ -210,6 +293,21 @@ impl AgentStore {
     ///
     /// Returns an error if the records can't be read or written.
     pub(super) fn note_unwatched(&self, reason: Reason) -> Result<(), CheckpointError> {
+        self.note_open(reason, "checkpoints of turns are switched off")
+    }
+
+    /// Notes that the workspace is given up with its engine, so that what is missing since does not count as removed by
+    /// somebody else.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the records can't be read or written.
+    pub(super) fn note_lost(&self, engine: &EngineName) -> Result<(), CheckpointError> {
+        self.note_open(Reason::Lost { engine: engine.clone() }, "the engine that had the workspace is gone")
+    }
+
+    /// Adds a record without files, after which changes do not count as somebody else's.
+    fn note_open(&self, reason: Reason, problem: &str) -> Result<(), CheckpointError> {
         if self.log.newest()?.first().is_none_or(|last| last.is_open) {
             return Ok(());
         }
@@ -219,7 +317,7 @@ impl AgentStore {
             reason,
             files: None,
             entries: 0,
-            problem: Some("checkpoints of turns are switched off".to_owned()),
+            problem: Some(problem.to_owned()),
             left_out: Named::default(),
             unstable: Named::default(),
             is_open: true,
@@ -316,6 +414,10 @@ impl AgentStore {
     pub(super) fn complete_files(&mut self, journal: &Journal) -> Result<Vec<PathBuf>, CheckpointError> {
         let Some(files) = &journal.files else { return Ok(Vec::new()) };
         let never = AtomicBool::new(false);
+        if journal.lost.is_some() {
+            // Without them, the identity files of the other machine would look removed by somebody else.
+            self.put_placeholders();
+        }
         let place = self.files()?;
         let mut present = self.scan(&never)?.tree;
         if self.sweep(&place, present, journal)? {
@@ -360,13 +462,13 @@ impl AgentStore {
         Ok(!found.is_empty())
     }
 
-    /// Writes the end of a rewind into the records: the state that it has made, and the present one if somebody else
-    /// has changed something meanwhile.
+    /// Writes the end of a rewind into the records: the state that it has made, and the present one if something was changed
+    /// meanwhile, by somebody else or, if `is_open` is set, by a turn of the agent that runs.
     ///
     /// # Errors
     ///
     /// Returns an error if the workspace can't be read or the records can't be written.
-    pub(super) fn note_rewound(&mut self, journal: &Journal) -> Result<(), CheckpointError> {
+    pub(super) fn note_rewound(&mut self, journal: &Journal, is_open: bool) -> Result<(), CheckpointError> {
         let Some(files) = &journal.files else { return Ok(()) };
         let never = AtomicBool::new(false);
         let scan = self.scan(&never)?;
@@ -379,7 +481,7 @@ impl AgentStore {
             problem: None,
             left_out: scan.left_out,
             unstable: scan.unstable,
-            is_open: false,
+            is_open,
             packages: packages::present(&self.home, &self.agent),
             transcripts: BTreeMap::new(),
         };

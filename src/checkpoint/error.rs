@@ -83,6 +83,9 @@ pub enum CheckpointError {
     /// A turn of the agent runs. For one of another gateway: or did so meanwhile, or a rewind is open.
     #[error("{0} is in the middle of a turn")]
     Busy(AgentId),
+    /// The workspace was to be given up with an engine that does not have it any more. Nothing was begun.
+    #[error("the workspace of {0} is on this machine")]
+    NotLost(AgentId),
     /// Another gateway of the group has the agent, or is about to. Nothing was begun.
     #[error("{}", whereabouts(agent, gateway.as_deref()))]
     Elsewhere {
@@ -175,6 +178,7 @@ impl Explain for CheckpointError {
             | Self::NoTeam(_)
             | Self::Name(_) => Kind::Usage,
             Self::Busy(_)
+            | Self::NotLost(_)
             | Self::Elsewhere { .. }
             | Self::Copying(_)
             | Self::Changed(_)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::content::ContentId;
 use super::error::CheckpointError;
 use crate::home::atomic;
-use crate::id::{SessionKey, hex};
+use crate::id::{EngineName, SessionKey, hex};
 
 /// A rewind that has begun and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,9 @@ pub(super) struct Journal {
     pub(super) packages: Option<JournalPackages>,
     /// The steps for conversations.
     pub(super) conversations: Vec<JournalCut>,
+    /// The engine with which the workspace was lost, if its files are put back into an empty folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lost: Option<EngineName>,
 }
 
 /// The files of a rewind.
@@ -164,6 +167,7 @@ mod tests {
                 after: None,
                 messages: 2,
             }],
+            lost: Some("far".parse().unwrap()),
         };
         journal.write(folder.path()).unwrap();
         let read = Journal::read(folder.path()).unwrap().unwrap();

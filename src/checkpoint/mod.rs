@@ -2,7 +2,8 @@
 //!
 //! A checkpoint is made at the start of each turn and on demand. Files are stored by their content, so a checkpoint costs
 //! what has changed since the one before. A rewind is written down before its first change, so it is completed after a
-//! kill. What changed while no turn of the agent ran is somebody else's, and no rewind touches it.
+//! kill. What changed while no turn of the agent ran is somebody else's, and no rewind touches it. A workspace that is lost
+//! with its engine gets the files of the last checkpoint in the same way.
 
 mod agent_store;
 mod apply;
@@ -17,6 +18,7 @@ mod journal;
 mod lease;
 #[cfg(test)]
 mod lease_tests;
+pub(crate) mod lost;
 mod objects;
 mod packages;
 mod plan;
@@ -38,6 +40,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 pub use self::error::CheckpointError;
 
@@ -172,12 +175,18 @@ impl Checkpoints {
         work: impl FnOnce(AgentStore) -> Result<T, CheckpointError> + Send + 'static,
     ) -> Result<T, CheckpointError> {
         let _turn = self.gate(&agent.id).jobs.clone().lock_owned().await;
+        self.begin_blocking(agent, work).await.unwrap_or(Err(CheckpointError::Stopped))
+    }
+
+    /// Begins such work. The caller holds the lock of the agent's jobs until its end.
+    fn begin_blocking<T: Send + 'static>(
+        &self,
+        agent: &Agent,
+        work: impl FnOnce(AgentStore) -> Result<T, CheckpointError> + Send + 'static,
+    ) -> JoinHandle<Result<T, CheckpointError>> {
         let (home, agent, settings) = (self.home().clone(), agent.clone(), self.config().checkpoints);
         let ways = self.workspaces.get_or_init(Workspaces::of_this_machine).clone();
-        let done = tokio::task::spawn_blocking(move || {
-            work(AgentStore::open(&home, &agent, settings)?.reached_by(ways))
-        });
-        done.await.unwrap_or(Err(CheckpointError::Stopped))
+        tokio::task::spawn_blocking(move || work(AgentStore::open(&home, &agent, settings)?.reached_by(ways)))
     }
 
     /// Makes a checkpoint for a person.

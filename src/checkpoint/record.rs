@@ -14,7 +14,7 @@ use super::rewind::RewindParts;
 use super::scan::Named;
 use crate::home::reverse_lines::ReverseLines;
 use crate::home::{atomic, regular};
-use crate::id::{SessionKey, TurnId};
+use crate::id::{EngineName, SessionKey, TurnId};
 
 /// The reason for a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub(crate) enum Reason {
     Rewound,
     /// flock has started again after its process ended in the middle of a turn.
     Recovered,
+    /// The workspace was given up with the engine that had it.
+    Lost { engine: EngineName },
 }
 
 /// The state of an agent at one moment.
@@ -310,7 +312,9 @@ mod tests {
         let turn = Reason::Turn { session: "agent:a:flock:main:ann".parse().unwrap(), turn: TurnId::new() };
         let second = CheckpointRecord { reason: turn, ..record(2) };
         log.append(&second).unwrap();
-        assert_eq!(log.read().unwrap(), [record(1), second.clone()]);
+        let lost = CheckpointRecord { reason: Reason::Lost { engine: "far".parse().unwrap() }, ..record(0) };
+        log.append(&lost).unwrap();
+        assert_eq!(log.read().unwrap(), [record(1), second.clone(), lost]);
         log.replace(std::slice::from_ref(&second)).unwrap();
         assert_eq!(log.read().unwrap(), [second]);
     }

@@ -202,7 +202,7 @@ impl Checkpoints {
         }
         let owned = journal.clone();
         self.blocking(agent, move |mut store| {
-            store.note_rewound(&owned)?;
+            store.note_rewound(&owned, false)?;
             fault_point::reach(FaultPoint::Rewinding);
             Journal::clear(&store.folder)?;
             fault_point::reach(FaultPoint::Rewinding);
@@ -325,6 +325,7 @@ fn begin(
         files: journal_files,
         packages: packages.map(|PackagePlan { from, to, .. }| JournalPackages { from: *from, to: *to }),
         conversations: cuts,
+        lost: None,
     };
     // The contents that the rewind needs, and those with which it is undone, are on the disk before it is written down.
     store.objects.sync()?;

@@ -157,6 +157,7 @@ pub(super) fn record(record: &CheckpointRecord, changed: Option<usize>) -> Value
         Reason::Rewind { by, to, .. } => ("rewind", json!({"by": by, "to": to})),
         Reason::Rewound => ("rewound", json!({})),
         Reason::Recovered => ("recovered", json!({})),
+        Reason::Lost { engine } => ("lost", json!({"engine": engine})),
     };
     shown["reason"] = kind.into();
     if let (Some(shown), Value::Object(more)) = (shown.as_object_mut(), more) {

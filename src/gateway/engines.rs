@@ -1,20 +1,23 @@
 //! The container engines of a home: how they are, what is placed on them, and the moves of agents between them.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::error::ApiError;
 use super::state::Gateway;
-use crate::checkpoint::Checkpoints;
-use crate::clock::unix_ms;
+use crate::checkpoint::lost::{LostEngine, Replacement};
+use crate::checkpoint::{CheckpointError, Checkpoints};
+use crate::clock::{self, unix_ms};
 use crate::config::engines as settings;
 use crate::config::{Agent, EngineSettings, secret};
 use crate::error::{Explain as _, chain};
-use crate::home::Home;
+use crate::home::{Home, HomeError, elsewhere};
 use crate::id::{AgentId, EngineName};
 use crate::nix_store::PackageStores;
 use crate::sandbox::engine_check::{self, EngineCheck};
@@ -22,11 +25,12 @@ use crate::sandbox::engine_route::CertificateFile;
 use crate::sandbox::engines::{AgentPlace, AskedEngine, PlacedCluster, PlacedEngine, PlannedMove, is_placed};
 use crate::sandbox::kubernetes::access::ClusterAccess;
 use crate::sandbox::kubernetes::{cluster_check, relocation};
+use crate::sandbox::placed_sandbox::PlacedSandbox;
 use crate::sandbox::{Relocation, Sandbox, SandboxError, containers, image, spec, volumes, workspace_volume};
 use crate::store::{AuditEntry, Level};
 use crate::swarm::{Actor, Swarm};
 
-/// Time between two looks for agents that have to move.
+/// Time between two looks for agents that have to move, and for engines that were removed.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// An engine with its state and its agents.
@@ -258,14 +262,16 @@ pub(crate) async fn drain(
     set_draining(swarm, known, is_draining).await
 }
 
-/// Removes an engine with all that this home has in it.
+/// Removes an engine with all that this home has in it. Returns warnings for people.
 ///
 /// # Errors
 ///
 /// Returns an error if agents are on the engine, or if it does not answer, unless `is_forced`: then the agents are placed
-/// anew, and what the home has in an engine that does not answer stays there.
+/// anew, what the home has in an engine that does not answer stays there, and workspaces in it get the files of the last
+/// checkpoint. Returns an error in any case if it answers and has workspaces, or if one can't be given up.
 pub(crate) async fn remove(
     swarm: &Swarm,
+    checkpoints: &Checkpoints,
     by: &Actor,
     name: &EngineName,
     is_forced: bool,
@@ -277,19 +283,9 @@ pub(crate) async fn remove(
     let (found, known) = find(swarm, name)?;
     let mut there = placed_on(swarm, name).await?;
     let workspaces = workspace_volume::agents_in(swarm.home(), name).map_err(ApiError::explained)?;
-    if let Some(first) = workspaces.first() {
-        // What is in it can be brought back as long as it answers.
-        let is_lost = is_forced && !answers(&found).await;
-        if !is_lost {
-            let text =
-                format!("the workspaces of these agents are in the engine {name}: {}", joined(&workspaces));
-            let is_known = there.contains(first);
-            let hint = match is_known {
-                true => format!("flock engine drain {name}"),
-                false => format!("flock remove {first} --purge"),
-            };
-            return Err(ApiError::conflict("conflict", text).with_hint(hint));
-        }
+    // What is in it can be brought back as long as it answers.
+    if !workspaces.is_empty() && (!is_forced || answers(&found).await) {
+        return Err(has_workspaces(name, &workspaces, &there));
     }
     if !is_forced {
         none_left(name, &there)?;
@@ -308,7 +304,16 @@ pub(crate) async fn remove(
         };
     }
     let mut left = Vec::new();
-    if let Err(error) = clean(swarm, &found).await {
+    let reached = ping(&found).await;
+    if reached.is_ok() && !workspaces.is_empty() {
+        // It answers again.
+        return Err(has_workspaces(name, &workspaces, &there));
+    }
+    let cleaned = match reached {
+        Ok(()) => clean(swarm, &found).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = cleaned {
         if !is_forced {
             stop_draining(swarm, &known).await;
             let text = format!("what this home has in the engine {name} can't be removed: {}", chain(&error));
@@ -317,7 +322,18 @@ pub(crate) async fn remove(
         }
         left.push(format!("what this home has in the engine {name} may still be there: {}", chain(&error)));
     }
-    left.extend(workspaces.iter().map(|agent| lose_workspace(swarm.home(), name, agent)));
+    let engine = LostEngine { name: name.clone(), by: by.party.to_string() };
+    // Before the agents are placed anew: until then, no sandbox has the folders.
+    let given_up =
+        workspaces.iter().map(|agent| Box::pin(lose_workspace(swarm, checkpoints, &engine, agent)));
+    left.extend(future::join_all(given_up).await);
+    // An engine that is not in the configuration any more would never be asked for them again.
+    if let Err(refusal) = none_kept(swarm.home(), name, &left) {
+        if !is_forced {
+            stop_draining(swarm, &known).await;
+        }
+        return Err(refusal);
+    }
     let (home, gone) = (swarm.home().clone(), name.clone());
     edit(move || {
         settings::remove(&home, &gone)?;
@@ -349,6 +365,30 @@ fn none_left(name: &EngineName, there: &[AgentId]) -> Result<(), ApiError> {
     Err(ApiError::conflict("conflict", text).with_hint(format!("flock engine drain {name}")))
 }
 
+/// Returns the refusal to remove an engine from which workspaces can be brought back.
+fn has_workspaces(name: &EngineName, workspaces: &[AgentId], there: &[AgentId]) -> ApiError {
+    let text = format!("the workspaces of these agents are in the engine {name}: {}", joined(workspaces));
+    let hint = match workspaces.first().filter(|first| !there.contains(first)) {
+        Some(first) => format!("flock remove {first} --purge"),
+        None => format!("flock engine drain {name}"),
+    };
+    ApiError::conflict("conflict", text).with_hint(hint)
+}
+
+/// Refuses to remove an engine that still has workspaces, or has some again. `done` is what was done until now.
+fn none_kept(home: &Home, name: &EngineName, done: &[String]) -> Result<(), ApiError> {
+    let kept = workspace_volume::agents_in(home, name).map_err(ApiError::explained)?;
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let mut text =
+        format!("the engine {name} stays, because it has the workspaces of these agents: {}", joined(&kept));
+    for line in done {
+        text = format!("{text}; {line}");
+    }
+    Err(ApiError::conflict("conflict", text).with_hint(format!("flock engine show {name}")))
+}
+
 fn joined(agents: &[AgentId]) -> String {
     agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ")
 }
@@ -365,16 +405,85 @@ async fn stop_draining(swarm: &Swarm, known: &EngineSettings) {
     }
 }
 
-/// Gives up the workspace of an agent in an engine that is lost, and says so.
-fn lose_workspace(home: &Home, engine: &EngineName, agent: &AgentId) -> String {
-    match workspace_volume::abandon(&home.workspace(agent)) {
-        Ok(()) => format!(
-            "the workspace of {agent} was in the engine {engine} and is empty now; to go back to its last checkpoint: \
-             flock rewind {agent}"
-        ),
-        Err(error) => {
-            format!("the workspace of {agent} was in the engine {engine}, and could not be given up: {error}")
+/// Gives up the workspace of an agent in an engine that is lost, and brings its files back as far as a checkpoint has them.
+/// Returns what has become of it, for people.
+async fn lose_workspace(
+    swarm: &Swarm,
+    checkpoints: &Checkpoints,
+    engine: &LostEngine,
+    agent: &AgentId,
+) -> String {
+    let workspace = swarm.home().workspace(agent);
+    let was = format!("the workspace of {agent} was in the engine {}", engine.name);
+    let config = swarm.config();
+    // One that was removed without its files has no turns that need them.
+    let Some(known) = config.agent(agent).filter(|known| known.workspace == workspace) else {
+        return empty_workspace(&workspace, &engine.name, agent, None);
+    };
+    match checkpoints.replace_lost(known, engine).await {
+        Ok(Replacement::Restored { at }) => {
+            format!("{was}; it has the files of its last checkpoint now, of {}", clock::local(at))
         }
+        Ok(Replacement::Empty(None)) => {
+            format!("{was} and is empty now, because no checkpoint has its files")
+        }
+        Ok(Replacement::Empty(Some(error))) => format!(
+            "{was} and is empty now, because no checkpoint has its files, and none could be brought from the second place: {}; \
+             to try again: flock storage pull {agent}",
+            chain(&error)
+        ),
+        Ok(Replacement::Waiting(error)) => format!(
+            "{was}, and its files are not back yet: {}; {agent} has no turn before that is done; to try again: \
+             flock checkpoint {agent}",
+            chain(&error)
+        ),
+        Err(error) => match reason_to_wait(agent, &error) {
+            Some(reason) => format!("the workspace of {agent} is not given up, because {reason}"),
+            None => empty_workspace(&workspace, &engine.name, agent, Some(&error)),
+        },
+    }
+}
+
+/// Returns the reason for which a workspace keeps its place in an engine that is lost: its checkpoints can't be used at this
+/// moment, and the next attempt may find them.
+fn reason_to_wait(agent: &AgentId, error: &CheckpointError) -> Option<String> {
+    let text = chain(error);
+    match error {
+        CheckpointError::Busy(_) | CheckpointError::Home(HomeError::Held { .. }) => {
+            Some(format!("its checkpoints are in use: {text}; if {agent} is frozen: flock thaw {agent}"))
+        }
+        CheckpointError::Store(_) | CheckpointError::Stopped => {
+            Some(format!("its checkpoints can't be used now: {text}"))
+        }
+        _ => None,
+    }
+}
+
+/// Puts an empty folder in the place of a workspace, if the engine that is lost still has it. Returns what has become of it, for
+/// people. `error` is the reason for which it gets no files, if it should have some.
+fn empty_workspace(
+    workspace: &Path,
+    engine: &EngineName,
+    agent: &AgentId,
+    error: Option<&CheckpointError>,
+) -> String {
+    if elsewhere::engine_of(workspace).as_ref() != Some(engine) {
+        let why = error.map_or_else(String::new, |error| format!(": {}", chain(error)));
+        return format!(
+            "the workspace of {agent} is not in the engine {engine} any more, and stays as it is{why}"
+        );
+    }
+    let was = format!("the workspace of {agent} was in the engine {engine}");
+    let unusable =
+        error.map(|error| format!("its checkpoints can't be used: {}", chain(error))).unwrap_or_default();
+    match workspace_volume::abandon(workspace) {
+        Ok(()) if error.is_none() => format!("{was} and is empty now"),
+        Ok(()) => format!(
+            "{was} and is empty now, because {unusable}; for an agent with the files of a checkpoint: \
+             flock fork {agent} NAME --checkpoint NUMBER"
+        ),
+        Err(failed) if error.is_none() => format!("{was}, and could not be given up: {}", chain(&failed)),
+        Err(failed) => format!("{was}, and could not be given up: {}; {unusable}", chain(&failed)),
     }
 }
 
@@ -395,18 +504,21 @@ async fn answers(found: &AgentPlace) -> bool {
     }
 }
 
+/// Asks an engine if it answers: the person reads within seconds that it does not.
+async fn ping(found: &AgentPlace) -> Result<(), SandboxError> {
+    match found {
+        AgentPlace::Engine(found) => found.engine.ping().await,
+        AgentPlace::Cluster(found) => found.client.ping().await.map(drop),
+    }
+}
+
 /// Removes everything that the home has in an engine.
 async fn clean(swarm: &Swarm, found: &AgentPlace) -> Result<(), SandboxError> {
     let found = match found {
         AgentPlace::Engine(found) => found,
-        AgentPlace::Cluster(placed) => {
-            placed.client.ping().await?;
-            return relocation::remove_home(placed, swarm.home()).await;
-        }
+        AgentPlace::Cluster(placed) => return relocation::remove_home(placed, swarm.home()).await,
     };
     let (engine, home) = (&found.engine, swarm.home());
-    // It answers within two seconds, or the person reads at once that it does not.
-    engine.ping().await?;
     containers::remove_all(engine, home).await?;
     for volume in volumes::list(engine, home).await? {
         volumes::remove(engine, &volume).await?;
@@ -425,8 +537,22 @@ async fn edit(
     edited.map_err(ApiError::internal)?.map_err(ApiError::explained)
 }
 
+/// Follows the changes of engines until the gateway stops.
+pub(crate) async fn watch(gateway: Arc<Gateway>, sandboxes: Arc<PlacedSandbox>) {
+    // Apart from the moves, which may wait for an engine that does not answer.
+    tokio::spawn(leave_removed(sandboxes, gateway.stop.clone()));
+    Box::pin(move_until_stop(&gateway)).await;
+}
+
+/// Leaves engines that were removed by any process that has written the configuration, until the gateway stops.
+async fn leave_removed(sandboxes: Arc<PlacedSandbox>, stop: CancellationToken) {
+    while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
+        sandboxes.leave_removed();
+    }
+}
+
 /// Moves agents whose engine does not fit any more, each when nothing of it runs, until the gateway stops.
-pub(crate) async fn watch(gateway: Arc<Gateway>) {
+async fn move_until_stop(gateway: &Gateway) {
     let stop = gateway.stop.clone();
     while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
         let driver = gateway.driver.clone();
@@ -536,9 +662,16 @@ async fn packages(stores: &PackageStores, planned: &PlannedMove) -> Result<Vec<S
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
 
     use super::*;
-    use crate::sandbox::testing::FilesOnly;
+    use crate::checkpoint::rewind::RewindRequest;
+    use crate::checkpoint::testing::PlainServices;
+    use crate::home::elsewhere::Mark;
+    use crate::home::lock::Lock;
+    use crate::sandbox::testing::{self, FilesOnly};
     use crate::store::LeaseSubject;
     use crate::swarm::lease::Ownership;
     use crate::swarm::testing::Team;
@@ -563,5 +696,172 @@ mod tests {
             assert!(!is_kept(&planned.agent));
         }
         assert_eq!(asked.into_inner().unwrap(), [("coder".to_owned(), true)]);
+    }
+
+    struct Process;
+
+    impl PlainServices for Process {}
+
+    /// A team with the engine `far`.
+    struct Scene {
+        team: Team,
+        checkpoints: Checkpoints,
+        far: EngineName,
+    }
+
+    impl Scene {
+        fn new(address: &str) -> Self {
+            let team = Team::with(|config| config["engines"]["far"] = json!({"address": address}));
+            let (live, store) = (Arc::clone(team.swarm.live()), Arc::clone(&team.store));
+            let checkpoints = Checkpoints::new(live, store, Arc::clone(team.swarm.ownership()));
+            checkpoints.serve(Arc::new(Process));
+            Self { team, checkpoints, far: "far".parse().unwrap() }
+        }
+
+        /// Puts the workspace of an agent into an engine.
+        fn mark(&self, agent: &AgentId, engine: &EngineName) {
+            let workspace = self.team.swarm.home().workspace(agent);
+            drop(elsewhere::mark(&workspace, &Mark::new(engine, agent)).unwrap());
+        }
+
+        /// Returns the engine that has the workspace of an agent.
+        fn engine_of(&self, agent: &AgentId) -> Option<EngineName> {
+            elsewhere::engine_of(&self.team.swarm.home().workspace(agent))
+        }
+
+        async fn remove(&self) -> Result<Vec<String>, ApiError> {
+            let (swarm, by) = (&self.team.swarm, Actor::human("ann"));
+            Box::pin(remove(swarm, &self.checkpoints, &by, &self.far, true)).await
+        }
+    }
+
+    fn id(text: &str) -> AgentId {
+        text.parse().unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_engine_that_answers_again_keeps_its_workspaces() {
+        let pings = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&pings);
+        let (engine, _socket) = testing::engine(move |line: &str| match line.contains("/_ping") {
+            true if counted.fetch_add(1, Ordering::Relaxed) > 0 => (200, "OK"),
+            _ => (500, r#"{"message":"it starts"}"#),
+        });
+        let (scene, coder) = (Scene::new(engine.endpoint()), id("coder"));
+        scene.mark(&coder, &scene.far);
+        scene.team.store.placements().put(coder.clone(), scene.far.clone(), 1).await.unwrap();
+        let refused = scene.remove().await.unwrap_err();
+        assert!(pings.load(Ordering::Relaxed) > 1, "it did not answer at first");
+        assert_eq!(refused.code, "conflict");
+        assert_eq!(refused.hint.as_deref(), Some("flock engine drain far"));
+        assert_eq!(scene.engine_of(&coder), Some(scene.far.clone()));
+        assert_eq!(scene.team.swarm.config().engines.len(), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_engine_with_a_workspace_that_is_not_given_up_stays() {
+        let pings = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&pings);
+        let (engine, _socket) = testing::engine(move |_: &str| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            (500, r#"{"message":"it is broken"}"#)
+        });
+        let (scene, coder, tester) = (Scene::new(engine.endpoint()), id("coder"), id("tester"));
+        scene.mark(&coder, &scene.far);
+        let folder = scene.team.swarm.home().checkpoints(&coder);
+        std::fs::create_dir_all(&folder).unwrap();
+        // It waits here after it has looked which workspaces are in the engine.
+        let lock = Lock::try_acquire(&folder.join("lock")).unwrap();
+        let meanwhile = async {
+            testing::until("the engine was asked twice", || pings.load(Ordering::Relaxed) > 1).await;
+            scene.mark(&tester, &scene.far);
+            drop(lock);
+        };
+        let (refused, ()) = tokio::join!(scene.remove(), meanwhile);
+        let refused = refused.unwrap_err();
+        let text = &refused.message;
+        assert!(
+            text.starts_with("the engine far stays, because it has the workspaces of these agents: tester; "),
+            "{text}"
+        );
+        assert!(text.contains("; the workspace of coder was in the engine far and is empty now"), "{text}");
+        assert_eq!(refused.hint.as_deref(), Some("flock engine show far"));
+        assert_eq!((scene.engine_of(&coder), scene.engine_of(&tester)), (None, Some(scene.far.clone())));
+        assert_eq!(scene.team.swarm.config().engines.len(), 1);
+
+        scene.remove().await.unwrap();
+        assert_eq!(scene.engine_of(&tester), None);
+        assert!(scene.team.swarm.config().engines.is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_workspace_that_another_engine_has_by_now_stays_there() {
+        let scene = Scene::new("unix:///nothing/engine.sock");
+        let (swarm, other) = (&scene.team.swarm, "other".parse::<EngineName>().unwrap());
+        let engine = LostEngine { name: scene.far.clone(), by: "human:ann".to_owned() };
+        for agent in [id("tester"), id("gone")] {
+            scene.mark(&agent, &other);
+            let told = Box::pin(lose_workspace(swarm, &scene.checkpoints, &engine, &agent)).await;
+            let stays =
+                format!("the workspace of {agent} is not in the engine far any more, and stays as it is");
+            assert!(told.starts_with(&stays), "{told}");
+            assert_eq!(scene.engine_of(&agent), Some(other.clone()));
+        }
+    }
+
+    #[test]
+    fn a_workspace_is_not_given_up_for_a_reason_that_may_pass() {
+        let coder = id("coder");
+        let held = HomeError::Held { path: "/x".into() };
+        for error in [CheckpointError::Busy(coder.clone()), held.into()] {
+            let reason = reason_to_wait(&coder, &error).unwrap();
+            assert!(reason.ends_with("; if coder is frozen: flock thaw coder"), "{reason}");
+        }
+        assert!(reason_to_wait(&coder, &CheckpointError::Stopped).is_some());
+        assert!(reason_to_wait(&coder, &CheckpointError::None(id("coder"))).is_none());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn agents_of_an_engine_that_is_gone_go_on_with_the_files_of_their_last_checkpoint() {
+        // Nothing is there.
+        let scene = Scene::new("unix:///nothing/engine.sock");
+        let Scene { team, checkpoints, far } = &scene;
+        let (swarm, home) = (&team.swarm, team.swarm.home().clone());
+        let [coder, tester, gone] = ["coder", "tester", "gone"].map(id);
+        let agent = swarm.config().agent(&coder).unwrap().clone();
+        std::fs::create_dir_all(&agent.workspace).unwrap();
+        std::fs::write(agent.workspace.join("work"), "work").unwrap();
+        checkpoints.make(&agent, "human:ann".to_owned(), None).await.unwrap();
+        for agent in [&coder, &tester, &gone] {
+            scene.mark(agent, far);
+        }
+
+        let told = scene.remove().await.unwrap();
+        let told_of = |agent: &AgentId| {
+            let begin = format!("the workspace of {agent} was in the engine far");
+            told.iter().find_map(|text| text.strip_prefix(&begin)).unwrap()
+        };
+        assert!(
+            told_of(&coder).starts_with("; it has the files of its last checkpoint now, of "),
+            "{told:?}"
+        );
+        assert!(told_of(&tester).ends_with("because no checkpoint has its files"), "{told:?}");
+        assert_eq!(told_of(&gone), " and is empty now");
+        assert!(
+            swarm.config().engines.is_empty() && elsewhere::marks(&home.workspaces()).unwrap().is_empty()
+        );
+        assert_eq!(std::fs::read_to_string(agent.workspace.join("work")).unwrap(), "work");
+
+        let rewind = RewindRequest {
+            checkpoint: Some(1),
+            undo: false,
+            parts: None,
+            keep_others: false,
+            without_packages: false,
+            plan: None,
+            by: "human:ann".to_owned(),
+        };
+        checkpoints.rewind(&agent, rewind).await.unwrap();
+        assert_eq!(std::fs::read_to_string(agent.workspace.join("work")).unwrap(), "work");
     }
 }

@@ -73,10 +73,16 @@ pub(crate) fn unfinished(home: &Home) -> Vec<Check> {
     }
 }
 
-/// Reports interrupted rewinds. A running gateway completes them before the next turn.
+/// Reports interrupted rewinds, and files of lost engines that are not back yet. A running gateway completes both before the
+/// next turn.
 pub(crate) fn rewinds(home: &Home, config: &Config) -> Vec<Check> {
-    let check = |agent| {
-        let text = format!("a rewind of {agent} was interrupted and is not finished");
+    let check = |agent: AgentId| {
+        let text = match Checkpoints::lost_with(home, &agent) {
+            Some(engine) => {
+                format!("the files of {agent}, which were in the engine {engine}, are not back yet")
+            }
+            None => format!("a rewind of {agent} was interrupted and is not finished"),
+        };
         Check::warn("agents", text, format!("flock checkpoint {agent}"))
     };
     Checkpoints::interrupted(home, config).into_iter().map(check).collect()
@@ -178,4 +184,38 @@ pub(crate) fn tokens(home: &Home) -> Vec<Check> {
         ))
     });
     ended.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::agents::{self, NewAgent};
+    use crate::config::{Role, parse, starter};
+
+    #[test]
+    fn files_that_are_not_back_are_named_with_their_engine_and_the_command_that_mends() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let mut document = starter::document(&home, None, "token", 3779);
+        let mut write = |id: &str, lost: &str| {
+            let agent: AgentId = id.parse().unwrap();
+            agents::add(&mut document, &home, &NewAgent::new(agent.clone(), Role::Worker)).unwrap();
+            std::fs::create_dir_all(home.checkpoints(&agent)).unwrap();
+            let journal = format!(
+                r#"{{"id": "ab12", "at": 7, "by": "human:ann", "to": 3, "files": null, "conversations": []{lost}}}"#
+            );
+            std::fs::write(home.checkpoints(&agent).join("rewind.json"), journal).unwrap();
+        };
+        write("coder", "");
+        write("tester", r#", "lost": "far""#);
+        let checks = rewinds(&home, &parse::config(&document, &home).unwrap());
+        let told = checks.iter().map(|check| (check.message.as_str(), check.mend.as_deref().unwrap()));
+        let coder = ("a rewind of coder was interrupted and is not finished", "flock checkpoint coder");
+        let tester = (
+            "the files of tester, which were in the engine far, are not back yet",
+            "flock checkpoint tester",
+        );
+        assert_eq!(told.collect::<Vec<_>>(), [coder, tester]);
+    }
 }

@@ -160,7 +160,11 @@ pub(crate) async fn remove(
     Query(query): Query<RemoveQuery>,
 ) -> JsonResult {
     let by = caller.speaks(query.by.as_deref())?;
-    let left = engines::remove(&team.swarm, &by, &name, query.force).await?;
+    let (gone, is_forced) = (name.clone(), query.force);
+    // A task of its own: a client that disconnects must not leave half of the work to its repeat.
+    let removing =
+        async move { engines::remove(&team.swarm, &team.checkpoints, &by, &gone, is_forced).await };
+    let left = tokio::spawn(removing).await.map_err(ApiError::internal)??;
     Ok(axum::Json(json!({"removed": name, "warnings": left})))
 }
 

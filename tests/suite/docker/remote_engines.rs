@@ -195,6 +195,10 @@ fn an_agent_works_on_an_engine_behind_ssh_and_comes_back_with_its_workspace() {
         let run = far.flock(&["engine", "remove", "far"]);
         (run.code == 0).then_some(()).ok_or(run.stderr)
     });
+    wait_until("its ssh ends, although the gateway runs", LIMIT, || match far.ways() {
+        0 => Ok(()),
+        left => Err(format!("{left} are left")),
+    });
     far.has_nothing_else();
     // What flock shows people of the identity in a workspace on this machine was not in the other one.
     far.flock(&["rewind", "painter", "--keep-others", "--yes"]).ok();
@@ -305,6 +309,40 @@ fn a_kill_in_a_rewind_on_another_machine_leaves_one_of_the_two_states() {
         0 => Ok(()),
         left => Err(format!("{left} are")),
     });
+}
+
+#[test]
+fn the_files_of_a_lost_engine_come_back_from_the_last_checkpoint() {
+    let Some(mut far) = Far::new() else { return };
+    far.server.trust();
+    far.add(&far.address()).ok();
+    far.flock(&["add", "painter", "--labels", "gpu"]).ok();
+    far.shell("painter", "echo x > /workspace/made");
+    far.flock(&["start"]).ok();
+    far.flock(&["chat", "painter", "please write fizzbuzz"]).ok();
+    far.flock(&["checkpoint", "painter"]).ok();
+    far.extra.kill();
+    let run = far.flock(&["engine", "remove", "far", "--force"]).ok();
+    assert!(run.stderr.contains("it has the files of its last checkpoint now"), "{run:?}");
+    let workspace = far.workspace("painter");
+    let has_fizzbuzz = || {
+        let names = std::fs::read_dir(&workspace).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter_map(|name| name.into_string().ok()).any(|name| name.starts_with("fizzbuzz"))
+    };
+    let made = || std::fs::read_to_string(workspace.join("made")).unwrap();
+    assert!(has_fizzbuzz());
+    assert_eq!(made(), "x\n");
+    far.flock(&["rewind", "painter", "--yes"]).ok();
+    assert!(!has_fizzbuzz());
+    assert_eq!(made(), "x\n");
+    far.flock(&["rewind", "painter", "--undo", "--yes"]).ok();
+    assert!(has_fizzbuzz());
+    // It works on where it is placed now.
+    far.flock(&["config", "unset", "plugins.entries.flock.config.gatewayAgents[painter].labels"]).ok();
+    let run = far.flock(&["chat", "painter", "please write fizzbuzz"]).ok();
+    assert!(run.stdout.contains("exit code 0"), "{run:?}");
+    far.flock(&["rewind", "painter", "--yes"]).ok();
+    far.flock(&["stop"]).ok();
 }
 
 #[test]

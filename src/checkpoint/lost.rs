@@ -1,0 +1,262 @@
+//! Gives up a workspace whose engine is gone, and puts a folder of this machine with the files of the last checkpoint in its
+//! place.
+//!
+//! The folder has its files before it gets that place, so nobody who works in it meanwhile is disturbed. If they can't be
+//! written, it is empty at first, and they are put into it afterwards.
+//!
+//! This is written down as a rewind is, before the workspace is given up. So the agent's next turn waits until all files are
+//! back, and an attempt that was interrupted is completed as an interrupted rewind is.
+//!
+//! Only the lock of the agent's checkpoints is held, also during a turn of the agent, here or at another gateway: no sandbox has
+//! the folder as long as the agent is placed on the engine that is gone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+
+use super::Checkpoints;
+use super::agent_store::AgentStore;
+use super::content::ContentId;
+use super::diff::diff;
+use super::error::CheckpointError;
+use super::journal::{Journal, JournalFiles};
+use super::objects::Objects;
+use super::record::CheckpointRecord;
+use super::remote::{self, PullRequest};
+use super::tree::Node;
+use super::view;
+use crate::blob;
+use crate::clock::unix_ms;
+use crate::config::Agent;
+use crate::error::chain;
+use crate::fault_point::{self, FaultPoint};
+use crate::home::Home;
+use crate::id::{AgentId, EngineName};
+use crate::sandbox::spec::IDENTITY_FILES;
+
+/// The longest wait for a job that works on the checkpoints of the agent.
+const JOBS_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// An engine that is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct LostEngine {
+    pub(crate) name: EngineName,
+    /// The person who gives it up.
+    pub(crate) by: String,
+}
+
+/// The state of a workspace that was given up.
+#[derive(Debug)]
+pub(crate) enum Replacement {
+    /// It has the files of a checkpoint.
+    Restored {
+        /// Unix milliseconds of that checkpoint.
+        at: i64,
+    },
+    /// It is empty, because no checkpoint has all of its files. The error is that of the second place, if it could not be
+    /// asked for them.
+    Empty(Option<CheckpointError>),
+    /// Not all of its files are back. The rest is done before the agent's next turn.
+    Waiting(CheckpointError),
+}
+
+/// A workspace that was given up, with what is written down about it.
+#[derive(Debug)]
+struct GivenUp {
+    journal: Journal,
+    /// Unix milliseconds of the checkpoint whose files it gets.
+    at: i64,
+    /// `true` if they were in the new folder from the beginning.
+    is_filled: bool,
+}
+
+impl Checkpoints {
+    /// Gives up the workspace of an agent in an engine that is gone. The folder that takes its place gets the files of the
+    /// newest checkpoint, which is brought from the second place if none is here. If the workspace was given up before, only
+    /// its files are put back.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CheckpointError::Busy`] if another job does not end, [`CheckpointError::NotLost`] if the workspace is on this
+    /// machine, and another error if a different engine has it, if the agent's checkpoints can't be read or written, or if the
+    /// folder can't be made. The workspace is not given up then.
+    pub(crate) async fn replace_lost(
+        &self,
+        agent: &Agent,
+        engine: &LostEngine,
+    ) -> Result<Replacement, CheckpointError> {
+        let replaced = self.give_up(agent, engine, false).await?;
+        let config = self.config();
+        let Some(settings) = config.blobs.as_ref().filter(|_| matches!(replaced, Replacement::Empty(_)))
+        else {
+            return Ok(replaced);
+        };
+        let store = blob::open(self.home(), settings);
+        let request = PullRequest {
+            home: self.home(),
+            agent,
+            settings: config.checkpoints,
+            number: None,
+            by: &engine.by,
+        };
+        let problem = match Box::pin(remote::pull(request, &store)).await {
+            Ok(_) => match self.give_up(agent, engine, true).await {
+                Ok(replaced) => return Ok(replaced),
+                Err(error) => Some(error),
+            },
+            Err(CheckpointError::NotStored { .. }) => None,
+            Err(error) => Some(error),
+        };
+        Ok(Replacement::Empty(problem))
+    }
+
+    /// Gives up a workspace, unless that is done, and puts back what a checkpoint of this machine has.
+    async fn give_up(
+        &self,
+        agent: &Agent,
+        engine: &LostEngine,
+        is_done: bool,
+    ) -> Result<Replacement, CheckpointError> {
+        let _turn = self.jobs_within(&agent.id, JOBS_TIMEOUT).await?;
+        let sessions = self.store().sessions().list(Some(&agent.id), u32::MAX).await?;
+        let turn_runs = sessions.iter().any(|session| session.running);
+        let engine = engine.clone();
+        let work = move |mut store: AgentStore| -> Result<Replacement, CheckpointError> {
+            let Some(given_up) = write_down(&store, &engine, is_done)? else {
+                return Ok(Replacement::Empty(None));
+            };
+            Ok(match bring_back(&mut store, &given_up, turn_runs) {
+                Ok(()) => Replacement::Restored { at: given_up.at },
+                Err(error) => Replacement::Waiting(error),
+            })
+        };
+        self.begin_blocking(agent, work).await.unwrap_or(Err(CheckpointError::Stopped))
+    }
+
+    /// Takes the lock of the jobs that work on an agent's checkpoints. A look at a workspace on another machine holds it, and does
+    /// not end as long as the agent is frozen.
+    async fn jobs_within(
+        &self,
+        agent: &AgentId,
+        limit: Duration,
+    ) -> Result<OwnedMutexGuard<()>, CheckpointError> {
+        let jobs = Arc::clone(&self.gate(agent).jobs);
+        let taken = tokio::time::timeout(limit, jobs.lock_owned()).await;
+        taken.map_err(|_| CheckpointError::Busy(agent.clone()))
+    }
+
+    /// Returns the engine with which the workspace of an agent was lost, if its files are not all back.
+    pub(crate) fn lost_with(home: &Home, agent: &AgentId) -> Option<EngineName> {
+        Journal::read(&home.checkpoints(agent)).ok().flatten()?.lost
+    }
+}
+
+/// Writes down which files are put back, and gives the workspace up, unless that is done. Returns `None` if no checkpoint has
+/// all of its files. Nothing is written if the engine does not have the workspace.
+fn write_down(
+    store: &AgentStore,
+    engine: &LostEngine,
+    is_done: bool,
+) -> Result<Option<GivenUp>, CheckpointError> {
+    let earlier = Journal::read(&store.folder)?;
+    let is_there = store.is_in(&engine.name)?;
+    let was_lost = earlier.as_ref().is_some_and(|journal| journal.lost.as_ref() == Some(&engine.name));
+    if !(is_there || is_done || was_lost) {
+        // It has come back, and somebody may work in it.
+        return Err(CheckpointError::NotLost(store.agent.clone()));
+    }
+    let records = store.log.read()?;
+    let found = newest_whole(&store.objects, earlier.as_ref(), &records);
+    let to = earlier.as_ref().map(|journal| journal.to).or_else(|| found.map(|record| record.number));
+    let wanted = found.and_then(|record| record.files);
+    let new = if is_there { Some(store.new_folder(wanted)?) } else { None };
+    store.note_lost(&engine.name)?;
+    // On the other machine these are copies that flock has made.
+    let own: Vec<PathBuf> = IDENTITY_FILES.into_iter().map(PathBuf::from).collect();
+    let files = match wanted {
+        Some(wanted) => Some(JournalFiles::new(store.objects.put_folder(&[], None)?, wanted, &own)),
+        None => None,
+    };
+    let journal = Journal {
+        id: format!("{:08x}", rand::random::<u32>()),
+        at: unix_ms(),
+        by: engine.by.clone(),
+        to: to.unwrap_or_default(),
+        files,
+        // They were in the engine.
+        packages: None,
+        conversations: earlier.iter().flat_map(|journal| journal.conversations.clone()).collect(),
+        lost: Some(engine.name.clone()),
+    };
+    if journal.files.is_some() || !journal.conversations.is_empty() {
+        store.objects.sync()?;
+        journal.write(&store.folder)?;
+    } else {
+        // A rewind that was interrupted can't be completed.
+        Journal::clear(&store.folder)?;
+    }
+    fault_point::reach(FaultPoint::Rewinding);
+    if let Some((folder, _)) = &new
+        && let Err(error) = store.abandon(&engine.name, &folder.path())
+    {
+        match earlier {
+            Some(earlier) => earlier.write(&store.folder)?,
+            None => Journal::clear(&store.folder)?,
+        }
+        return Err(error);
+    }
+    fault_point::reach(FaultPoint::Rewinding);
+    let is_filled = new.is_some_and(|(_, is_filled)| is_filled);
+    Ok(found.map(|record| GivenUp { journal, at: record.at, is_filled }))
+}
+
+/// Puts the files back that are written down, unless the folder has them, and writes the end into the records.
+fn bring_back(store: &mut AgentStore, given_up: &GivenUp, turn_runs: bool) -> Result<(), CheckpointError> {
+    let GivenUp { journal, is_filled, .. } = given_up;
+    // What a turn has removed since must not come back.
+    let left = if *is_filled { Vec::new() } else { store.complete_files(journal)? };
+    if !left.is_empty() {
+        let left = view::paths(&left);
+        tracing::warn!(agent = %store.agent, left, "files of a lost workspace are left as they are");
+    }
+    // Conversations of a rewind that was interrupted are set back before the next turn.
+    if !journal.conversations.is_empty() {
+        return Ok(());
+    }
+    // What a turn does in the new folder is its own work.
+    store.note_rewound(journal, turn_runs)?;
+    Journal::clear(&store.folder)?;
+    fault_point::reach(FaultPoint::Rewinding);
+    if let Err(error) = store.tidy() {
+        tracing::warn!(agent = %store.agent, error = chain(&error), "failed to tidy up checkpoints");
+    }
+    Ok(())
+}
+
+/// Returns the newest record of which all files are stored. The one to which a rewind was interrupted comes first.
+fn newest_whole<'r>(
+    objects: &Objects,
+    interrupted: Option<&Journal>,
+    records: &'r [CheckpointRecord],
+) -> Option<&'r CheckpointRecord> {
+    let wanted = interrupted.and_then(|journal| journal.files.as_ref()).map(|files| files.wanted);
+    let newest = || records.iter().rev();
+    let first = wanted.and_then(|tree| newest().find(|record| record.files == Some(tree)));
+    let is_usable = |record: &&CheckpointRecord| record.files.is_some_and(|tree| is_whole(objects, tree));
+    first.into_iter().chain(newest()).find(is_usable)
+}
+
+/// Returns `true` if everything in a tree is stored and undamaged.
+fn is_whole(objects: &Objects, tree: ContentId) -> bool {
+    let Ok(all) = diff(objects, None, Some(tree)) else { return false };
+    all.iter().all(|change| match &change.after {
+        Some(Node::File { content, .. }) => objects.check(*content).is_ok(),
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+#[path = "lost_tests.rs"]
+mod tests;
