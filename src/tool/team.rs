@@ -238,7 +238,7 @@ pub(crate) static WORKSPACE_TREE: ToolDefinition = ToolDefinition {
 pub(crate) static READ_SKILL: ToolDefinition = ToolDefinition {
     name: "flock_read_skill",
     aliases: &["read_skill"],
-    description: "Read the instructions of a skill.",
+    description: "Read a skill.",
     properties: || json!({"name": text(), "arguments": text(), "offset": number()}),
     required: &["name"],
     effect: Effect::Reads,
