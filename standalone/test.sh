@@ -387,7 +387,7 @@ run_programs() {
 
 # Random kills under load.
 run_kills() {
-    shortened --kills 15
+    shortened --kills 10
     limited ./standalone/kills.sh "${short[@]}"
 }
 
@@ -396,7 +396,7 @@ run_load() { limited ./standalone/load.sh; }
 
 # Faults on a database with a replica, two engines, networks and clocks under load.
 run_fleet() {
-    shortened --faults 12
+    shortened --faults 8
     repeated fleet limited ./standalone/fleet.sh "${short[@]}"
 }
 
