@@ -277,7 +277,8 @@ def campaign(team, oracle, options):
     done, end = collections.Counter(), time.monotonic() + options.seconds
     while sum(done.values()) < options.kills and time.monotonic() < end:
         time.sleep(choose.uniform(0.05, 0.8))
-        kind = choose.choice(kinds)
+        # Each kind once before any comes again, so that a short run has all of them.
+        kind = choose.choice([kind for kind in kinds if not done[kind]] or kinds)
         if strike(team, kind, choose):
             done[kind] += 1
         # Now and then a second blow falls while everything still comes back: also on the supervisor that starts a gateway.
