@@ -272,8 +272,11 @@ impl<'a> Follow<'a> {
                 self.read(session);
             }
             "tool.started" => {
-                let agent = agent_of(session);
-                self.view.begin(&agent, turn, (text("call"), text("tool")), "").await;
+                // The streamed answer tells of its calls with their arguments, which this event lacks.
+                if self.own_turn.as_deref() != Some(turn) {
+                    let agent = agent_of(session);
+                    self.view.begin(&agent, turn, (text("call"), text("tool")), "").await;
+                }
                 self.read(session);
             }
             "tool.ended" => {
