@@ -45,8 +45,8 @@ enum Attempt {
 
 /// Returns `true` for several messages and nothing else that can be posted by [`post_as_one`].
 pub(super) fn are_posts(changes: &VecDeque<PendingChange>) -> bool {
-    let sizes: Option<Vec<usize>> = changes.iter().map(size).collect();
-    changes.len() > 1 && sizes.is_some_and(|sizes| sizes.iter().sum::<usize>() < MAX_TOGETHER)
+    let bytes: Option<usize> = changes.iter().map(size).sum();
+    changes.len() > 1 && bytes.is_some_and(|bytes| bytes < MAX_TOGETHER)
 }
 
 /// Posts messages by a transaction that was begun for one change. Returns `false` if they were not posted, and have to be tried

@@ -76,10 +76,9 @@ fn select_places(count: usize) -> String {
     if count == 1 {
         return format!("{select} ?1");
     }
-    let given: Vec<String> = (1..=count).map(|number| format!("(?{number})")).collect();
     format!(
-        "SELECT c.* FROM (VALUES {}) AS given, LATERAL ({select} given.column1 OFFSET 0) AS c",
-        given.join(", ")
+        "SELECT c.* FROM ({}) AS given, LATERAL ({select} given.column1 OFFSET 0) AS c",
+        sql::values_list(count, 1)
     )
 }
 

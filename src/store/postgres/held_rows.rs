@@ -5,7 +5,7 @@
 
 use std::mem;
 
-use crate::store::sql::{self, Value};
+use crate::store::sql::{Value, values_list};
 
 /// The most rows of one statement. There is a statement for each power of two up to it, because each number of rows has a
 /// text of its own that the server has to prepare.
@@ -52,12 +52,6 @@ impl HeldRows {
         }
         insertions
     }
-}
-
-/// Returns `VALUES` with the parameters of so many rows.
-fn values_list(rows: usize, columns: usize) -> String {
-    let rows = (0..rows).map(|row| format!("({})", sql::parameters(row * columns + 1, columns)));
-    format!("VALUES {}", rows.collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

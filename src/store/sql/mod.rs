@@ -19,7 +19,7 @@ pub use row::{MappedRows, Row, Rows};
 pub use statement::Statement;
 pub use value::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlResult, Value, ValueRef};
 
-pub(super) use params::{parameters, params};
+pub(super) use params::{parameters, params, values_list};
 
 /// What stands in a text in the place of NUL, the one character that PostgreSQL can't store.
 pub(super) const NUL_REPLACEMENT: &str = "\u{fffd}";

@@ -131,6 +131,12 @@ pub(in crate::store) fn parameters(first: usize, count: usize) -> String {
     (first..first + count).map(|number| format!("?{number}")).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns `VALUES` with the parameters of so many rows.
+pub(in crate::store) fn values_list(rows: usize, columns: usize) -> String {
+    let rows = (0..rows).map(|row| format!("({})", parameters(row * columns + 1, columns)));
+    format!("VALUES {}", rows.collect::<Vec<_>>().join(", "))
+}
+
 /// Makes the parameters of a statement from values of different types, whatever their number.
 macro_rules! params {
     ($($value:expr),+ $(,)?) => {

@@ -1,7 +1,5 @@
 //! Rows of a table, page by page in the order of its key, and the statements that add them to another one.
 
-use std::fmt::Write as _;
-
 use super::catalog::{ColumnKind, MovedTable};
 use crate::store::sql::{self, Connection, Dialect, Row, Transaction, Value, ValueRef, params_from_iter};
 
@@ -122,8 +120,8 @@ fn select(table: &MovedTable, dialect: Dialect, has_begun: bool, limit: usize) -
         table.key.iter().filter_map(|place| columns.get(*place)).map(String::as_str).collect();
     let (list, key) = (columns.join(", "), key.join(", "));
     let from = if has_begun {
-        let places: Vec<String> = (1..=table.key.len()).map(|place| format!("?{place}")).collect();
-        format!("FROM {} WHERE ({key}) > ({})", quoted(&table.name), places.join(", "))
+        let places = sql::parameters(1, table.key.len());
+        format!("FROM {} WHERE ({key}) > ({places})", quoted(&table.name))
     } else {
         format!("FROM {}", quoted(&table.name))
     };
@@ -150,15 +148,8 @@ pub(super) fn insert(
 
 fn insert_text(table: &MovedTable, rows: usize) -> String {
     let columns: Vec<String> = table.columns.iter().map(|(name, _)| quoted(name)).collect();
-    let mut text = format!("INSERT INTO {} ({}) VALUES ", quoted(&table.name), columns.join(", "));
-    for row in 0..rows {
-        let first = row * columns.len() + 1;
-        let places: Vec<String> = (first..first + columns.len()).map(|place| format!("?{place}")).collect();
-        let separator = if row == 0 { "" } else { ", " };
-        // A String takes whatever is written to it.
-        let _ = write!(text, "{separator}({})", places.join(", "));
-    }
-    text
+    let values = sql::values_list(rows, columns.len());
+    format!("INSERT INTO {} ({}) {values}", quoted(&table.name), columns.join(", "))
 }
 
 /// Counts the rows of a table.
