@@ -21,6 +21,7 @@ pub(crate) mod inspect;
 pub mod kubernetes;
 mod listing;
 pub(crate) mod load;
+mod making;
 pub mod mount;
 pub mod names;
 pub mod placed_sandbox;
@@ -57,9 +58,6 @@ pub use helper::message::{CommandExit, JobRequest, Output};
 
 /// A function that returns `true` if an agent's sandbox has to be frozen.
 pub(crate) type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
-
-/// The lock of a sandbox that is being made. What goes on after the caller was dropped holds it, too.
-pub(crate) type MakingLock = Arc<tokio::sync::OwnedMutexGuard<()>>;
 
 /// A command to run in an agent's sandbox.
 #[derive(Clone, Debug, Default)]

@@ -27,9 +27,10 @@ use crate::id::{AgentId, EngineName};
 use crate::sandbox::containers::RemoveOnDrop;
 use crate::sandbox::disk_room::{DiskRoom, NoRoom};
 use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::making::{self, MakingLock};
 use crate::sandbox::spec::{self, IDENTITY_FILES, MountSpec, SandboxUser, WORKSPACE_TARGET};
 use crate::sandbox::workspace_archive::{self as archive, Destination, Tally};
-use crate::sandbox::{MakingLock, SandboxError, containers, engine_claim, names, volumes};
+use crate::sandbox::{SandboxError, containers, engine_claim, names, volumes};
 
 /// The folder of an archive that holds the workspace.
 const TOP: &str = "workspace";
@@ -84,17 +85,11 @@ impl WorkspaceVolume {
 
     /// Fills the volume in a task of its own. If the caller is dropped, it goes on to its end, or to the removal of the volume.
     async fn fill_or_clean(&self, workspace: &Path, making: &MakingLock) -> Result<(), SandboxError> {
-        let (place, folder, making) = (self.clone(), workspace.to_owned(), Arc::clone(making));
-        let given_up = CancellationToken::new();
-        let _waiting = given_up.clone().drop_guard();
-        let filling = tokio::spawn(async move {
-            let filled = Box::pin(place.fill(&folder, &given_up)).await;
-            drop(making);
-            filled
-        });
-        filling.await.unwrap_or_else(|error| {
-            Err(SandboxError::Host { path: workspace.to_owned(), source: io::Error::other(error) })
+        let (place, folder) = (self.clone(), workspace.to_owned());
+        making::finish(making, workspace, move |given_up| async move {
+            Box::pin(place.fill(&folder, &given_up)).await
         })
+        .await
     }
 
     /// Makes the volume of a workspace that is on this machine.
@@ -849,10 +844,6 @@ mod tests {
         }
     }
 
-    async fn locked(lock: &Arc<tokio::sync::Mutex<()>>) -> MakingLock {
-        Arc::new(Arc::clone(lock).lock_owned().await)
-    }
-
     #[tokio::test]
     async fn a_volume_whose_filling_is_given_up_is_removed_before_another_one_is_made() {
         let (home, _folder) = home();
@@ -875,7 +866,7 @@ mod tests {
         });
         let place = place(&home, &agent, engine);
         let lock = Arc::default();
-        let making = locked(&lock).await;
+        let making = making::take(&lock).await;
         let identity = home.workspaces();
         let is_sent = || asked.lock().unwrap().iter().any(|line| line.starts_with("PUT"));
         tokio::select! {
@@ -883,7 +874,7 @@ mod tests {
             () = testing::until("the files are sent", is_sent) => {}
         }
         drop(making);
-        drop(tokio::time::timeout(Duration::from_secs(60), locked(&lock)).await.unwrap());
+        drop(tokio::time::timeout(Duration::from_secs(60), making::take(&lock)).await.unwrap());
         let asked = asked.lock().unwrap();
         let removed: Vec<&String> = asked.iter().filter(|line| line.starts_with("DELETE")).collect();
         assert_eq!(removed.len(), 2, "{asked:?}");
@@ -913,7 +904,7 @@ mod tests {
         });
         let place = place(&home, &agent, engine);
         let mark = &place.mark;
-        let making = locked(&Arc::default()).await;
+        let making = making::take(&Arc::default()).await;
         let error = place.provide(&workspace, &home.workspaces(), &making).await.unwrap_err();
         assert!(chain(&error).contains("no space left"), "{error:?}");
         assert_eq!(std::fs::read_to_string(workspace.join("work")).unwrap(), "work");

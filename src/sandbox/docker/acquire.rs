@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::chain;
 use crate::id::AgentId;
-use crate::sandbox::{MakingLock, SandboxError};
+use crate::sandbox::{SandboxError, making};
 
 use super::DockerSandbox;
 use super::slot::{ContainerPlan, LiveContainer, Slot, Workload};
@@ -54,7 +54,7 @@ impl DockerSandbox {
                     Replacement::Goes => {}
                 }
             }
-            let making: MakingLock = Arc::new(Arc::clone(&slot.making).lock_owned().await);
+            let making = making::take(&slot.making).await;
             // Whoever held the lock may have made a new container, from a plan that differs from this one: making it
             // writes files that an earlier plan does not know. Making it again would kill what has started in it, so
             // start over.

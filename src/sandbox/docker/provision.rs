@@ -21,11 +21,12 @@ use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::helper::{
     self, HelperClient, HelperError, HelperStreams, PausableClock, PortForward, Redial, Resumption,
 };
+use crate::sandbox::making::MakingLock;
 use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::spec::{self, ContainerSpec, HostFacts};
 use crate::sandbox::workspace_volume::WorkspaceVolume;
 use crate::sandbox::{
-    CommandExit, CommandOutcome, MakingLock, SandboxError, containers, image, inspect, names, workspace,
+    CommandExit, CommandOutcome, SandboxError, containers, image, inspect, names, workspace,
 };
 
 use super::DockerSandbox;

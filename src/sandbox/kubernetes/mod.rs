@@ -41,8 +41,8 @@ use crate::sandbox::probe::ProbeResult;
 use crate::sandbox::spec::IDENTITY_FILES;
 use crate::sandbox::workspace_files::RemoteFiles;
 use crate::sandbox::{
-    BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, MakingLock, Output,
-    Relocation, Sandbox, SandboxError, binds, workspace, workspace_volume,
+    BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output, Relocation, Sandbox,
+    SandboxError, binds, making, workspace, workspace_volume,
 };
 use crate::sync::lock;
 
@@ -207,7 +207,7 @@ impl KubernetesSandbox {
                 return Ok(live);
             }
         }
-        let making: MakingLock = Arc::new(Arc::clone(&slot.making).lock_owned().await);
+        let making = making::take(&slot.making).await;
         // The configuration may have changed during the wait, and whoever held the lock may have made the pod.
         let plan = Arc::new(self.plan(agent).await?);
         let is_it = |live: &Arc<LivePod>| {

@@ -20,11 +20,12 @@ use crate::config::Network;
 use crate::error::chain;
 use crate::home::elsewhere;
 use crate::id::AgentId;
+use crate::sandbox::SandboxError;
 use crate::sandbox::egress::{self, Dialer, EgressPolicy, Proxy};
 use crate::sandbox::engines::PlacedCluster;
 use crate::sandbox::helper::{HelperClient, HelperError, PortForward, ProbeExpectations};
+use crate::sandbox::making::{self, MakingLock};
 use crate::sandbox::probe::ProbeResult;
-use crate::sandbox::{MakingLock, SandboxError};
 
 /// Longest time until a pod runs. Its node may have to pull the image first.
 const START: Duration = Duration::from_secs(300);
@@ -53,18 +54,11 @@ impl PodMaker {
         slot: &Arc<Slot>,
         making: &MakingLock,
     ) -> Result<(Arc<HelperClient>, ProbeResult), SandboxError> {
-        let path = plan.agent.workspace.clone();
-        let failed = |error| SandboxError::Host { path, source: std::io::Error::other(error) };
-        let (agent, plan) = (agent.clone(), Arc::clone(plan));
-        let (slot, making) = (Arc::clone(slot), Arc::clone(making));
-        let given_up = CancellationToken::new();
-        let _waiting = given_up.clone().drop_guard();
-        let made = tokio::spawn(async move {
-            let made = Box::pin(self.make(&agent, &plan, &slot, &given_up)).await;
-            drop(making);
-            made
-        });
-        made.await.unwrap_or_else(|error| Err(failed(error)))
+        let (agent, wanted, slot) = (agent.clone(), Arc::clone(plan), Arc::clone(slot));
+        making::finish(making, &plan.agent.workspace, move |given_up| async move {
+            Box::pin(self.make(&agent, &wanted, &slot, &given_up)).await
+        })
+        .await
     }
 
     /// Creates or repairs the agent's pod and connects to it. Only the wait for its start and the transfer of the workspace, which
