@@ -169,6 +169,8 @@ fn an_exchange_is_whole_or_missing_and_only_the_newest_is_cut() {
 }
 
 proptest! {
+    // Long texts take long to make.
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn the_text_is_bounded_and_well_formed(
         turns in proptest::collection::vec(

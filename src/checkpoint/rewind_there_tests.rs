@@ -332,7 +332,7 @@ async fn a_connection_that_breaks_at_any_request_leaves_a_rewind_that_is_complet
         }
         assert!(!stage.is_interrupted());
         assert_eq!(stage.state(), states[now], "step {step}, after {begun} that were begun");
-        step += 1 + step / 16;
+        step += 1 + step / 8;
     }
     assert!(begun > 5, "{begun}");
 }
