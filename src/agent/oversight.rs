@@ -10,6 +10,7 @@ use super::quota::{CallPermit, QuotaParked, QuotaRefusal};
 use crate::id::{AgentId, McpServerName, ModelRef, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Credential};
 use crate::runtime::PauseReason;
+use crate::store::CallSettlement;
 use crate::tool::CallContext;
 use crate::tool::policy::Decision;
 
@@ -31,9 +32,18 @@ pub trait Oversight: Send + Sync {
     /// Returns [`PauseReason`] if no budget is left. The turn ends with it.
     fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, PauseReason>>;
 
-    /// Settles a reservation with the call's real usage. Called exactly once for each reservation, even if the turn is
-    /// dropped. Must not block.
+    /// Settles a reservation with the call's real usage. For each reservation, either this or [`Self::settle_with_turn`] is
+    /// called, exactly once, even if the turn is dropped. Must not block.
     fn settle(&self, reservation: Reservation, taken: CallUsage);
+
+    /// Ends the reservation of the call that a turn ends with, in place of [`Self::settle`]. The caller has to write what this
+    /// returns in the same change as the turn's end, however the turn ends. `None` if nothing is left to be written. Must not
+    /// block.
+    #[must_use]
+    fn settle_with_turn(&self, reservation: Reservation, taken: CallUsage) -> Option<CallSettlement> {
+        self.settle(reservation, taken);
+        None
+    }
 
     /// Decides if a model may be asked with a credential now, or its quota is used up.
     ///

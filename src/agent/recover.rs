@@ -211,8 +211,9 @@ impl TurnRecords {
         };
         // A later turn of the session may have answered the calls, or may wait itself.
         let pending = has_answered.then_some(pending);
-        let tokens = tokens(usage.unwrap_or(self.usage));
-        TurnCompletion { state, steps: steps.unwrap_or(self.steps), tokens, error, at, pending }
+        let (tokens, steps) = (tokens(usage.unwrap_or(self.usage)), steps.unwrap_or(self.steps));
+        // The reservation of its last call is settled with all others that were left.
+        TurnCompletion { state, steps, tokens, error, at, pending, settlement: None }
     }
 
     fn note(&mut self, message: &MessageRecord) {

@@ -1,5 +1,5 @@
-//! The reservation of one model call's cost: made before the call, told of each attempt, and settled exactly once when
-//! it is dropped. Native turns, delegated turns and the relay all use it.
+//! The reservation of one model call's cost: made before the call, told of each attempt, and settled exactly once: when
+//! it is dropped, or together with the turn that ends with the call. Native turns, delegated turns and the relay all use it.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +10,7 @@ use super::oversight::{ModelCall, Oversight, Reservation, TokenEstimate};
 use crate::provider::retry::{self, Policy, RetryNotice};
 use crate::provider::{Delta, Provider, ProviderError, Request, Response, Sink, Usage};
 use crate::runtime::PauseReason;
+use crate::store::CallSettlement;
 use crate::sync::lock;
 use crate::telemetry::{self, Current};
 
@@ -191,9 +192,33 @@ impl CallReservation {
         lock(&self.meter).shown
     }
 
+    /// Settles the reservation of the call that a turn ends with. Returns what is to be written together with the turn's
+    /// end, if anything is.
+    #[must_use]
+    pub(super) fn settle_with_turn(mut self) -> Option<CallSettlement> {
+        let (taken, seen) = self.close();
+        let reservation = self.reservation.take()?;
+        let settlement = self.oversight.settle_with_turn(reservation.with_estimate(seen), taken);
+        self.observe_settled(taken);
+        settlement
+    }
+
     fn settle(&mut self, taken: CallUsage, seen: TokenEstimate) {
         let Some(reservation) = self.reservation.take() else { return };
         self.oversight.settle(reservation.with_estimate(seen), taken);
+        self.observe_settled(taken);
+    }
+
+    /// Returns the usage of the call, which is over, and flock's own estimate of it.
+    fn close(&self) -> (CallUsage, TokenEstimate) {
+        // If an attempt is still running here, it was given up in the middle.
+        self.fail_attempt(None);
+        // The lock is released before the settling, which is another module's code.
+        let CallMeter { ended, seen, .. } = *lock(&self.meter);
+        (ended, seen)
+    }
+
+    fn observe_settled(&mut self, taken: CallUsage) {
         if let Some(trace) = lock(&self.trace).take() {
             trace.settle(taken);
         }
@@ -205,11 +230,8 @@ impl CallReservation {
 
 impl Drop for CallReservation {
     fn drop(&mut self) {
-        // If an attempt is still running here, it was given up in the middle.
-        self.fail_attempt(None);
-        // The lock is released before `settle`, which is another module's code.
-        let CallMeter { ended, seen, .. } = *lock(&self.meter);
-        self.settle(ended, seen);
+        let (taken, seen) = self.close();
+        self.settle(taken, seen);
     }
 }
 
@@ -345,21 +367,28 @@ mod tests {
                 CallUsage::Nothing,
             ),
         ];
-        for (what, work, expected) in steps {
-            let settled = Arc::new(Settled::default());
-            let oversight: Arc<dyn Oversight> = settled.clone();
-            let observed: Arc<Mutex<Vec<CallUsage>>> = Arc::default();
-            let observer = Arc::clone(&observed);
-            let mut reserved = CallReservation::reserve(&oversight, &call)
-                .await
-                .unwrap()
-                .on_settled(move |taken| observer.lock().unwrap().push(taken));
-            work(&mut reserved);
-            reserved.estimate(|seen| seen.output = 3);
-            drop(reserved);
-            let taken: Vec<CallUsage> = settled.0.lock().unwrap().iter().map(|(taken, _)| *taken).collect();
-            assert_eq!(taken, [expected], "{what}");
-            assert_eq!(*observed.lock().unwrap(), [expected], "{what}");
+        for ends_turn in [false, true] {
+            for (what, work, expected) in steps {
+                let settled = Arc::new(Settled::default());
+                let oversight: Arc<dyn Oversight> = settled.clone();
+                let observed: Arc<Mutex<Vec<CallUsage>>> = Arc::default();
+                let observer = Arc::clone(&observed);
+                let mut reserved = CallReservation::reserve(&oversight, &call)
+                    .await
+                    .unwrap()
+                    .on_settled(move |taken| observer.lock().unwrap().push(taken));
+                work(&mut reserved);
+                reserved.estimate(|seen| seen.output = 3);
+                if ends_turn {
+                    assert_eq!(reserved.settle_with_turn(), None, "{what}: this oversight leaves nothing");
+                } else {
+                    drop(reserved);
+                }
+                let taken: Vec<CallUsage> =
+                    settled.0.lock().unwrap().iter().map(|(taken, _)| *taken).collect();
+                assert_eq!(taken, [expected], "{what}");
+                assert_eq!(*observed.lock().unwrap(), [expected], "{what}");
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::clock;
 use crate::config::{Agent, Api, Config};
 use crate::error::chain;
 use crate::home::Home;
-use crate::id::{ModelRef, TurnId};
+use crate::id::{ModelRef, SessionKey, TurnId};
 use crate::provider::message::joined_text;
 use crate::provider::{Request, Route, Usage};
 use crate::runtime::NATIVE;
@@ -138,8 +138,7 @@ async fn run_delegated(
     // A frozen agent must not be the probe that others wait for.
     scope.deadline.thawed().await?;
     let quota = ProgramQuota::admit(engine, agent, config)?;
-    let known = engine.parts.store.sessions().find(&request.session).await?;
-    let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
+    let began = conversation_start(engine, &request.session).await?;
     let prompt = engine.brief(agent, model.as_str(), &engine.own_tools(agent), began)?;
     let system = prompt.text.to_string();
     // The API between flock and the program. No provider's thinking or signature comes over it.
@@ -159,11 +158,12 @@ async fn plan(
     request: &TurnRequest,
 ) -> Result<TurnPlan, TurnError> {
     let primary = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+    let began = conversation_start(engine, &request.session).await?;
     // Models that failed recently come last, so a turn does not wait for them first.
     let mut models = ModelQueue::new(engine.cooldowns.order(agent.models(), clock::unix_ms()));
     let mut failed: Option<(ModelRef, TurnError)> = None;
     while let Some(model) = models.pop() {
-        match plan_with(engine, config, agent, request, model.clone()).await {
+        match plan_with(engine, config, agent, request, model.clone(), began) {
             Ok(mut plan) => {
                 // A person should know if another model answers than the one they configured.
                 let model_chain = &mut plan.request.model_chain;
@@ -190,16 +190,23 @@ async fn plan(
     Err(failed.map_or_else(|| TurnError::NoModel(agent.id.clone()), |(_, error)| error))
 }
 
-/// Returns the plan for one model. The input alone must fit into its context.
-async fn plan_with(
+/// Returns the Unix milliseconds at which the conversation of a session began, which its prompt depends on. A new session
+/// begins now.
+async fn conversation_start(engine: &Engine, session: &SessionKey) -> Result<i64, TurnError> {
+    let known = engine.parts.store.sessions().began_at(session).await?;
+    Ok(known.unwrap_or_else(clock::unix_ms))
+}
+
+/// Returns the plan for one model, in a session whose conversation began at `began`. The input alone must fit into the
+/// model's context.
+fn plan_with(
     engine: &Engine,
     config: &Arc<Config>,
     agent: &Agent,
     request: &TurnRequest,
     model: ModelRef,
+    began: i64,
 ) -> Result<TurnPlan, TurnError> {
-    let known = engine.parts.store.sessions().find(&request.session).await?;
-    let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
     let key = cache_key::of(engine.home(), &request.session);
     let prepared = ready(engine, config, agent, &model, began, key)?;
     let PreparedModel { resolved, prompt, prompt_spec, model_request, room } =
@@ -311,6 +318,7 @@ async fn end_without_transcript(engine: &Engine, turn: TurnId, error: TurnError)
         error: Some(chain(&error)),
         at: clock::unix_ms(),
         pending: None,
+        settlement: None,
     };
     if let Err(second) = engine.parts.store.turns().end(turn, ended).await {
         tracing::error!(%turn, error = %chain(&second), "failed to end a turn");

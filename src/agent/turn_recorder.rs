@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::inbox::Delivery;
 use super::prompt::without_marks;
 use super::provenance::Provenance;
+use super::reservation::CallReservation;
 use super::trace_buffer::TraceBuffer;
 use super::transcript::{
     CompactionRecord, MessageRecord, Record, Transcript, TurnPhase, TurnRecord, unknown_result,
@@ -17,7 +18,7 @@ use crate::fault_point::{self, FaultPoint};
 use crate::id::TurnId;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, Route, StopReason, Usage};
-use crate::store::{PendingCall, Store, TokenCounts, TurnCompletion, TurnState};
+use crate::store::{CallSettlement, PendingCall, Store, TokenCounts, TurnCompletion, TurnState};
 
 /// The most bytes of an error message that are stored.
 const MAX_ERROR_BYTES: usize = 1_000;
@@ -38,6 +39,8 @@ pub(super) struct TurnRecorder {
     open: Vec<(String, String)>,
     /// Calls that the client has to answer.
     pending: Vec<PendingCall>,
+    /// The usage of the last model call, which is written together with the turn's end.
+    settlement: Option<CallSettlement>,
     /// `true` once the transcript has the turn's beginning. Until then it has nothing about the turn.
     has_begun: bool,
     ended: bool,
@@ -57,6 +60,7 @@ impl TurnRecorder {
             trace: TraceBuffer::default(),
             open: Vec::new(),
             pending: Vec::new(),
+            settlement: None,
             has_begun: false,
             ended: false,
         }
@@ -162,6 +166,12 @@ impl TurnRecorder {
         Ok(())
     }
 
+    /// Settles the model call of the final answer. In the database, that is one change with the turn's end, which has to
+    /// come next.
+    pub(super) fn settle(&mut self, reserved: CallReservation) {
+        self.settlement = reserved.settle_with_turn();
+    }
+
     /// Commits the final answer together with the turn's end.
     pub(super) async fn done(
         mut self,
@@ -258,7 +268,8 @@ impl TurnRecorder {
         // A turn without a beginning in the transcript has answered no call.
         let pending = self.has_begun.then(|| self.pending.clone());
         let (steps, tokens) = (self.steps, tokens(self.usage));
-        TurnCompletion { state, steps, tokens, error, at: clock::unix_ms(), pending }
+        let (at, settlement) = (clock::unix_ms(), self.settlement);
+        TurnCompletion { state, steps, tokens, error, at, pending, settlement }
     }
 }
 

@@ -169,6 +169,7 @@ async fn end(store: &Store, turn: TurnId) {
         error: None,
         at: 2,
         pending: None,
+        settlement: None,
     };
     store.turns().end(turn, ended).await.unwrap();
 }

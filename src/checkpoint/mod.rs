@@ -47,7 +47,7 @@ pub use self::error::CheckpointError;
 use self::agent_store::{AgentStore, NewCheckpoint};
 use self::gate::{Gate, TurnPass};
 use self::record::{CheckpointRecord, Reason};
-use self::rewind::Moments;
+use self::rewind::transcript_lengths;
 use crate::agent::transcript::RewindRecord;
 use crate::agent::{TurnWatch, WatchedTurn};
 use crate::config::{Agent, Config, Live};
@@ -208,10 +208,10 @@ impl Checkpoints {
             self.complete(agent).await?;
         }
         let _inside = gate.look().await;
-        let sessions = self.store.sessions().list(Some(&agent.id), RECENT).await?;
-        let (home, owned) = (self.home().clone(), agent.clone());
+        let files = self.store.sessions().recent_files(&agent.id, RECENT).await?;
+        let (home, id) = (self.home().clone(), agent.id.clone());
         self.blocking(agent, move |mut store| {
-            let transcripts = Moments { home: &home, agent: &owned, sessions: &sessions }.lengths();
+            let transcripts = transcript_lengths(&home, &id, files);
             let made = store.make(NewCheckpoint {
                 reason: Reason::Asked { by, note },
                 is_listed: true,
@@ -420,10 +420,9 @@ impl TurnWatch for TurnCheckpoints {
             let reason = Reason::Turn { session: session.clone(), turn };
             if is_kept || checkpoints.home().checkpoints(&agent.id).exists() {
                 // Read before anything of this turn is written.
-                let sessions =
-                    checkpoints.store.sessions().list(Some(&agent.id), RECENT).await.unwrap_or_default();
-                let home = checkpoints.home();
-                let transcripts = Moments { home, agent: &agent, sessions: &sessions }.lengths();
+                let files = checkpoints.store.sessions().recent_files(&agent.id, RECENT).await;
+                let transcripts =
+                    transcript_lengths(checkpoints.home(), &agent.id, files.unwrap_or_default());
                 let (checkpoints, agent, stop) = (Arc::clone(&checkpoints), agent.clone(), Arc::clone(&stop));
                 let inside = (pass.share(), lease.clone());
                 tokio::spawn(async move {

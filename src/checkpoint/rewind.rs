@@ -1,6 +1,6 @@
 //! Sets an agent back to a checkpoint: its files, its conversations, or both.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -25,7 +25,7 @@ use crate::config::Agent;
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::generation::Origin;
-use crate::id::{SessionKey, hex};
+use crate::id::{AgentId, SessionKey, hex};
 use crate::store::{AuditEntry, Level, Session};
 
 /// The parts that a rewind sets back.
@@ -436,21 +436,17 @@ fn plan_id(
 }
 
 /// The conversations of an agent.
-pub(super) struct Moments<'a> {
-    pub(super) home: &'a crate::home::Home,
-    pub(super) agent: &'a Agent,
-    pub(super) sessions: &'a [Session],
+struct Moments<'a> {
+    home: &'a crate::home::Home,
+    agent: &'a Agent,
+    sessions: &'a [Session],
 }
 
 impl Moments<'_> {
-    /// Returns the lengths of the transcripts.
-    pub(super) fn lengths(&self) -> std::collections::BTreeMap<String, u64> {
-        let folder = self.home.sessions(&self.agent.id);
-        let length = |session: &Session| {
-            let found = fs_err::symlink_metadata(folder.join(format!("{}.jsonl", session.file))).ok()?;
-            Some((session.file.clone(), found.len()))
-        };
-        self.sessions.iter().take(MAX_LENGTHS).filter_map(length).collect()
+    /// Returns the lengths of the transcripts that were used last.
+    fn lengths(&self) -> BTreeMap<String, u64> {
+        let files = self.sessions.iter().map(|session| session.file.clone());
+        transcript_lengths(self.home, &self.agent.id, files)
     }
 
     /// Returns the conversations that have gone on since a checkpoint.
@@ -484,6 +480,21 @@ impl Moments<'_> {
 
 /// The most sessions of which a checkpoint has the transcript's length. Others are found by the times of their records.
 const MAX_LENGTHS: usize = 20;
+
+/// Returns the lengths of the first [`MAX_LENGTHS`] of an agent's transcripts, by the names of their files without the
+/// extension.
+pub(super) fn transcript_lengths(
+    home: &crate::home::Home,
+    agent: &AgentId,
+    files: impl IntoIterator<Item = String>,
+) -> BTreeMap<String, u64> {
+    let folder = home.sessions(agent);
+    let length = |file: String| {
+        let found = fs_err::symlink_metadata(folder.join(format!("{file}.jsonl"))).ok()?;
+        Some((file, found.len()))
+    };
+    files.into_iter().take(MAX_LENGTHS).filter_map(length).collect()
+}
 
 fn turn_in(reason: &Reason, session: &SessionKey) -> Option<crate::id::TurnId> {
     match reason {

@@ -173,7 +173,7 @@ pub(crate) use token::{ClientToken, hash as token_hash};
 pub use token::{NewToken, Right};
 pub(crate) use turn::{NewTurn, Turn, TurnCompletion};
 pub use turn::{TokenCounts, TurnState};
-pub use usage::NewUsage;
+pub use usage::{CallSettlement, NewUsage};
 pub(crate) use usage::{
     Charges, ExceededLimit, ServerUsage, UsageAmount, UsageBy, UsageCall, UsageFilter, UsageLimit,
     UsageScope, UsageSum,

@@ -157,7 +157,7 @@ pub(super) fn find_or_create(
     now: i64,
 ) -> sql::Result<Session> {
     // Callers pass the key in its established spelling, so an exact comparison is enough.
-    if let Some(found) = find_where(transaction, &new.key, EXACT_KEY)? {
+    if let Some(found) = find_where(transaction, &new.key, "key = ?1")? {
         return Ok(found);
     }
     transaction
@@ -183,16 +183,15 @@ pub(super) fn find_or_create(
 /// Finds a session by its exact key, or else by a key that differs in case only. Of several such sessions, the one used
 /// last wins.
 fn find(connection: &Connection<'_>, key: &SessionKey) -> sql::Result<Option<Session>> {
-    // The exact key comes first, because the keys of two sessions may differ in case only.
-    match find_where(connection, key, EXACT_KEY)? {
-        None => {
-            find_where(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC, key DESC LIMIT 1")
-        }
-        found => Ok(found),
-    }
+    // The exact key comes first, because the keys of two sessions may differ in case only. One statement looks for both. With a
+    // second one, each new session would need one more way to the server and back.
+    find_where(
+        connection,
+        key,
+        "key = ?1 COLLATE NOCASE
+         ORDER BY CASE WHEN key = ?1 THEN 0 ELSE 1 END, updated_at DESC, key DESC LIMIT 1",
+    )
 }
-
-const EXACT_KEY: &str = "key = ?1";
 
 fn find_where(connection: &Connection<'_>, key: &SessionKey, compared: &str) -> sql::Result<Option<Session>> {
     connection
@@ -326,6 +325,18 @@ impl<A> Sessions<&Database<A>> {
         self.read("find a session", |connection| find(connection, key)).await
     }
 
+    /// Returns the Unix milliseconds at which a session's conversation was begun, last restarted or last compacted. `None` if
+    /// there is no session with exactly this key.
+    pub(crate) async fn began_at(self, key: &SessionKey) -> Result<Option<i64>, StoreError> {
+        self.read("find a session", |connection| {
+            connection
+                .prepare_cached("SELECT coalesce(renewed_at, created_at) FROM session WHERE key = ?1")?
+                .query_row([key.as_str()], |row| row.get(0))
+                .optional()
+        })
+        .await
+    }
+
     /// Returns the prompt that a session was last given, if it is stored.
     pub(crate) async fn prompt(self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
         self.read("read a prompt", |connection| {
@@ -338,6 +349,19 @@ impl<A> Sessions<&Database<A>> {
                     Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<String>(1)?.into() })
                 })
                 .optional()
+        })
+        .await
+    }
+
+    /// Returns the file names of an agent's transcripts without their extension, last used first, at most `limit`.
+    pub(crate) async fn recent_files(self, agent: &AgentId, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.read("list transcripts", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT file FROM session WHERE agent = ?1 ORDER BY updated_at DESC, key DESC LIMIT ?2",
+                )?
+                .query_map((agent.as_str(), limit), |row| row.get(0))?
+                .collect()
         })
         .await
     }
@@ -418,3 +442,7 @@ impl Sessions<&Store> {
         .await
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

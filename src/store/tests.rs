@@ -41,7 +41,7 @@ fn begin(key: &SessionKey, now: i64) -> NewTurn {
 
 fn ended(state: TurnState, at: i64) -> TurnCompletion {
     let tokens = TokenCounts { input: 3, output: 4, cache_read: 5, cache_write: 6 };
-    TurnCompletion { state, steps: 2, tokens, error: None, at, pending: None }
+    TurnCompletion { state, steps: 2, tokens, error: None, at, pending: None, settlement: None }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use super::sql::{
     ValueRef, params,
 };
 use super::subjects::Turns;
+use super::usage::{self, CallSettlement};
 use super::{Database, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
@@ -123,6 +124,8 @@ pub struct TurnCompletion {
     /// The calls of its session that wait for their results from now on. `None` leaves them as they are, for a turn
     /// whose input was not committed.
     pub pending: Option<Vec<PendingCall>>,
+    /// The usage of the model call that the turn ended with, if it is not settled yet.
+    pub settlement: Option<CallSettlement>,
 }
 
 const COLUMNS: &str =
@@ -243,8 +246,13 @@ fn insert(transaction: &Transaction<'_>, begin: &NewTurn) -> sql::Result<()> {
 fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> sql::Result<()> {
     let id = turn.to_string();
     let count = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    // The session comes first. It changes only while the turn runs, so with the first end: nothing is counted twice. And no
-    // statement waits for the answer to another.
+    // The settlement comes first. It is the only part that waits for an answer, and if this change is committed alone, that
+    // wait is also the one for `BEGIN`.
+    if let Some(settlement) = ended.settlement {
+        usage::settle(transaction, settlement)?;
+    }
+    // The session comes before the turn. It changes only while the turn runs, so with the first end: nothing is counted twice.
+    // And no statement waits for the answer to another.
     if let Some(pending) = &ended.pending {
         session::set_pending(transaction, &id, pending)?;
     }

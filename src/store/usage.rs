@@ -35,6 +35,16 @@ pub struct NewUsage {
     pub cost: Option<u64>,
 }
 
+/// The usage of a call that has ended. It takes the place of the call's reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallSettlement {
+    /// The number of the reservation.
+    pub id: i64,
+    /// The tokens, and the cost in millionths of a dollar: `None` if the model's price is unknown. Without this pair, the
+    /// reservation is released.
+    pub used: Option<(TokenCounts, Option<u64>)>,
+}
+
 /// The calls that count towards a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageScope {
@@ -330,6 +340,29 @@ fn find_reserved(
         .optional()
 }
 
+/// Replaces a reservation by the actual usage, or releases it. Does nothing if the call is not reserved.
+pub(super) fn settle(transaction: &Transaction<'_>, settlement: CallSettlement) -> sql::Result<()> {
+    let CallSettlement { id, used } = settlement;
+    // A call is settled once. A later attempt finds no reservation and does nothing.
+    let Some((place, tokens, cost)) = find_reserved(transaction, id)? else { return Ok(()) };
+    let before = SumDelta::of(tokens, cost);
+    // Nothing was used, so neither the row nor its share of the sums may remain.
+    let Some((tokens, cost)) = used else {
+        transaction.prepare_cached("DELETE FROM usage WHERE id = ?1")?.send([id])?;
+        return add(transaction, &place, &SumDelta::nothing().less(&before));
+    };
+    let after = SumDelta::of(tokens, cost);
+    let [input, output, cache_read, cache_write] = after.tokens;
+    transaction
+        .prepare_cached(
+            "UPDATE usage SET input = ?2, output = ?3, cache_read = ?4, cache_write = ?5, cost = ?6,
+             state = 'settled' WHERE id = ?1",
+        )?
+        .send((id, input, output, cache_read, cache_write, cost.map(signed)))?;
+    // The sums include the reservation already, so only the difference is added.
+    add(transaction, &place, &after.less(&before))
+}
+
 /// Returns the settled and reserved cost and tokens of each call since `since`, with its agent and its time.
 fn select_calls(connection: &Connection<'_>, since: i64) -> sql::Result<Vec<UsageCall>> {
     connection
@@ -623,29 +656,11 @@ impl UsageRecords<&Store> {
         .await
     }
 
-    /// Replaces a reservation by the actual usage, or releases it if `truth` is `None`. Does nothing if `id` is not
-    /// reserved.
-    pub(crate) fn settle(self, id: i64, truth: Option<(TokenCounts, Option<u64>)>) {
-        self.write_behind("settle a model call", move |transaction| {
-            // A call is settled once. A later attempt finds no reservation and does nothing.
-            let Some((place, tokens, cost)) = find_reserved(transaction, id)? else { return Ok(()) };
-            let before = SumDelta::of(tokens, cost);
-            // Nothing was used, so neither the row nor its share of the sums may remain.
-            let Some((tokens, cost)) = truth else {
-                transaction.prepare_cached("DELETE FROM usage WHERE id = ?1")?.execute([id])?;
-                return add(transaction, &place, &SumDelta::nothing().less(&before));
-            };
-            let after = SumDelta::of(tokens, cost);
-            let [input, output, cache_read, cache_write] = after.tokens;
-            transaction
-                .prepare_cached(
-                    "UPDATE usage SET input = ?2, output = ?3, cache_read = ?4, cache_write = ?5, cost = ?6,
-                     state = 'settled' WHERE id = ?1",
-                )?
-                .send((id, input, output, cache_read, cache_write, cost.map(signed)))?;
-            // The sums include the reservation already, so only the difference is added.
-            add(transaction, &place, &after.less(&before))
-        });
+    /// Replaces a reservation by the actual usage, or releases it if `used` is `None`, without waiting for the commit. Does
+    /// nothing if `id` is not reserved.
+    pub(crate) fn settle(self, id: i64, used: Option<(TokenCounts, Option<u64>)>) {
+        let settlement = CallSettlement { id, used };
+        self.write_behind("settle a model call", move |transaction| settle(transaction, settlement));
     }
 
     /// Settles all reservations at their full amount, and returns their number. Must run before the process makes its

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::home::Home;
-use crate::store::{AuditEntry, Level, NewPerson, PersonRole, Store};
+use crate::store::testing::begin_turn;
+use crate::store::{AuditEntry, Level, NewPerson, PersonRole, Store, TurnCompletion, TurnState};
 
 fn open() -> (tempfile::TempDir, Arc<Store>) {
     let folder = tempfile::tempdir().unwrap();
@@ -62,6 +63,36 @@ async fn a_reservation_is_replaced_by_the_actual_usage() {
     );
     assert_eq!(by(&store, UsageBy::Channel).await[0].name, "dev");
     assert_eq!(by(&store, UsageBy::Day).await[0].name, "2026-02-28");
+}
+
+#[tokio::test]
+async fn a_call_is_settled_in_the_change_that_ends_its_turn() {
+    let (_folder, store) = open();
+    let turn = begin_turn(&store, "coder").await;
+    for id in 1..=2 {
+        let new = NewUsage { turn, ..call(id, "coder", None, 900, Some(50)) };
+        store.usage().reserve(new, vec![]).await.unwrap().unwrap();
+    }
+    let end = async |id: i64, used: Option<(TokenCounts, Option<u64>)>| {
+        let ended = TurnCompletion {
+            state: TurnState::Done,
+            steps: 1,
+            tokens: TokenCounts::default(),
+            error: None,
+            at: 2,
+            pending: None,
+            settlement: Some(CallSettlement { id, used }),
+        };
+        store.turns().end(turn, ended).await.unwrap();
+        let left: Vec<i64> = store.usage().reserved().await.unwrap().into_iter().map(|(id, ..)| id).collect();
+        (left, by(&store, UsageBy::Day).await[0].tokens())
+    };
+    let truth = TokenCounts { input: 10, output: 20, cache_read: 30, cache_write: 40 };
+    assert_eq!(end(1, Some((truth, Some(7)))).await, (vec![2], 1100));
+    assert_eq!(store.turns().find(turn).await.unwrap().unwrap().state, TurnState::Done);
+    // Also if something else has ended the turn.
+    assert_eq!(end(2, Some((truth, Some(7)))).await, (vec![], 200));
+    assert_eq!(end(1, None).await, (vec![], 200), "each is settled once");
 }
 
 #[tokio::test]

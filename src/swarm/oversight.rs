@@ -20,8 +20,8 @@ use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Credential, Usage, price};
 use crate::runtime::PauseReason;
 use crate::store::{
-    Charges, ExceededLimit, Level, NewUsage, Person, RacePlace, Store, StoreError, TokenCounts, UsageAmount,
-    UsageLimit, UsageScope,
+    CallSettlement, Charges, ExceededLimit, Level, NewUsage, Person, RacePlace, Store, StoreError,
+    TokenCounts, UsageAmount, UsageLimit, UsageScope,
 };
 use crate::sync::lock;
 use crate::tool::CallContext;
@@ -297,6 +297,14 @@ impl TeamOversight {
         }
     }
 
+    /// Ends a call that is in progress. Returns what is to be written, or `None` if it was settled before.
+    fn end_call(&self, reservation: &Reservation, taken: CallUsage) -> Option<CallSettlement> {
+        let id = i64::try_from(reservation.id()).ok()?;
+        // An id that is not in the table was settled before, so a second call changes nothing.
+        let call = lock(&self.calls).remove(&id)?;
+        Some(CallSettlement { id, used: self.settled(&call, taken, reservation.seen()) })
+    }
+
     /// Returns the tokens and cost to record for a call, or `None` if it used nothing. If the real usage is unknown,
     /// the maximum that it can have been is recorded. `seen` is flock's own observation of the call.
     fn settled(
@@ -449,10 +457,13 @@ impl Oversight for TeamOversight {
     }
 
     fn settle(&self, reservation: Reservation, taken: CallUsage) {
-        // An id that is not in the table was settled before, so a second call changes nothing.
-        let Ok(id) = i64::try_from(reservation.id()) else { return };
-        let Some(call) = lock(&self.calls).remove(&id) else { return };
-        self.swarm.store().usage().settle(id, self.settled(&call, taken, reservation.seen()));
+        if let Some(CallSettlement { id, used }) = self.end_call(&reservation, taken) {
+            self.swarm.store().usage().settle(id, used);
+        }
+    }
+
+    fn settle_with_turn(&self, reservation: Reservation, taken: CallUsage) -> Option<CallSettlement> {
+        self.end_call(&reservation, taken)
     }
 
     fn ask<'a>(

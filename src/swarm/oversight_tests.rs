@@ -6,7 +6,9 @@ use super::*;
 use crate::agent::NoOversight;
 use crate::config::{Live, edit};
 use crate::id::{Party, SessionKey, TurnId};
-use crate::store::{AuditFilter, NewPerson, Page, PersonRole, UsageBy, UsageFilter};
+use crate::store::{
+    AuditFilter, NewPerson, Page, PersonRole, TurnCompletion, TurnState, UsageBy, UsageFilter,
+};
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
 use crate::swarm::{self, Notifier};
@@ -96,6 +98,30 @@ async fn a_call_reserves_its_maximum_and_records_its_real_usage() {
         (2000, 815 + 4500 + 8125),
         "an answer of which nobody knows the length may be whole"
     );
+}
+
+#[tokio::test]
+async fn the_last_call_of_a_turn_is_settled_once_and_by_the_turns_end() {
+    let rig = rig(json!({"day": {"tokens": 10_000}})).await;
+    let reserved = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+    let again = Reservation::new(reserved.id());
+    let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40, cost: None };
+    let settlement = rig.watch.settle_with_turn(reserved, CallUsage::Told(usage));
+    assert!(settlement.is_some());
+    rig.watch.settle(again, CallUsage::Nothing);
+    rig.swarm.store().settle().await.unwrap();
+    assert_eq!(total_usage(&rig).await, (1000, 8125), "it is left to the end of the turn");
+    let ended = TurnCompletion {
+        state: TurnState::Done,
+        steps: 1,
+        tokens: TokenCounts::default(),
+        error: None,
+        at: 2,
+        pending: None,
+        settlement,
+    };
+    rig.swarm.store().turns().end(TurnId::new(), ended).await.unwrap();
+    assert_eq!(total_usage(&rig).await, (100, 815));
 }
 
 #[tokio::test]

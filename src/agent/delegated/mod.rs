@@ -180,12 +180,13 @@ impl DelegatedTurn<'_, '_> {
         for open in turn.answer.calls.close() {
             self.ended(open, None, &mut turn).await?;
         }
-        let RunningTurn { reservation, mut answer, .. } = turn;
+        let RunningTurn { recorder, reservation, mut answer } = turn;
         reservation.estimate(|seen| seen.output = estimate::text_cost(&answer.text));
         match reply.usage {
             Some(usage) => reservation.complete(usage),
             None => reservation.start_answer(),
         }
+        recorder.settle(reservation);
         self.show(answer.shown.ended(&answer.text));
         Ok((reply, answer.text))
     }

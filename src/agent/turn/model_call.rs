@@ -50,18 +50,18 @@ pub(super) async fn reserve(
     Ok(scope.deadline.uncounted(reserved).await??)
 }
 
-/// Asks the turn's model, and if it fails the models behind it.
+/// Asks the turn's model, and if it fails the models behind it. Returns the answer with the reservation of its call.
 pub(super) async fn ask_with_fallback(
     scope: &TurnScope<'_>,
     state: &mut TurnState<'_>,
     mut reserved: CallReservation,
-) -> Result<Response, TurnError> {
+) -> Result<(Response, CallReservation), TurnError> {
     loop {
         let error = match ask_adapting(scope, state, &reserved).await {
             Ok(response) => {
                 // An answer ends the model's cooldown at once, however often it failed before.
                 scope.engine.cooldowns.answered(&state.model_chain.resolved.route.model);
-                return Ok(response);
+                return Ok((response, reserved));
             }
             Err(error) => error,
         };

@@ -111,13 +111,15 @@ impl<'a, 's> TurnLoop<'a, 's> {
         let scope = self.scope;
         let mut asked_again = false;
         loop {
-            let mut response = ask_with_fallback(scope, &mut self.state, reserved).await?;
+            let (mut response, answered) = ask_with_fallback(scope, &mut self.state, reserved).await?;
             let recorder = &mut *self.state.recorder;
             recorder.steps += 1;
             recorder.usage += response.usage;
             tool_call::tidy(&mut response.content);
             let message = Message { role: Role::Assistant, content: std::mem::take(&mut response.content) };
             if message.tool_calls().next().is_some() {
+                // Settled before the tools run, which may take long.
+                drop(answered);
                 let answer = recorder.answered(message.clone(), &response)?;
                 let AnswerCalls { results, handed_out } = self.call_tools(&message, response.stop).await?;
                 if !handed_out.is_empty() {
@@ -135,6 +137,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
                     return Err(TurnError::NoCall);
                 }
                 if asked_again || !is_empty || response.stop == StopReason::Refusal {
+                    recorder.settle(answered);
                     let nothing = is_empty.then_some("the model gave an empty answer");
                     // The prefix ends before this turn's input. The next turn reads input and answer from the
                     // transcript.
@@ -149,6 +152,7 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 // Some models now and then end without a word, most often after a tool result. Asked once more, they
                 // answer.
                 asked_again = true;
+                drop(answered);
             }
             may_ask(scope, self.state.recorder).await?;
             self.deliver().await?;

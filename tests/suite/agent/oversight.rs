@@ -1,12 +1,13 @@
 //! Budget, brake, approval, audit and the end of repetition.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use flock::agent::{CallUsage, ToolCallRecord, TurnError, TurnEvent, TurnRequest};
 use flock::id::SessionKey;
 use flock::runtime::PauseReason;
-use flock::store::TurnState;
+use flock::store::{NewUsage, TokenCounts, TurnState};
 use flock::tool::ToolOutput;
 use flock::tool::policy::Decision;
 use serde_json::json;
@@ -90,6 +91,43 @@ async fn each_model_call_is_set_aside_and_settled_once() {
         [(0, Some(5)), (1, Some(5)), (2, None)]
     );
     assert_eq!(settled[2].1, CallUsage::Nothing, "the key was refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_call_that_ends_a_turn_is_settled_with_the_turns_end() {
+    let watch = Arc::new(Watch { leaves_last: true, ..Watch::default() });
+    let rig = watched(&watch, Vec::new());
+    let store = rig.engine.store();
+    // This oversight writes nothing itself, and counts its calls from 0.
+    for id in 0..3 {
+        let new = NewUsage {
+            id,
+            at: 1,
+            day: "2026-02-28".to_owned(),
+            agent: "coder".parse().unwrap(),
+            session: main_key(),
+            channel: None,
+            turn: flock::id::TurnId::new(),
+            model: "fake/test-model".parse().unwrap(),
+            person: None,
+            server: None,
+            tokens: TokenCounts { input: 10, ..TokenCounts::default() },
+            cost: None,
+        };
+        store.usage().reserve(new, Vec::new()).await.unwrap().unwrap();
+    }
+    rig.server
+        .reply(Reply::call("1", "echo", &json!({})))
+        .reply(Reply::text("done"))
+        .reply(Reply::status(401, "bad key"));
+    let left = async || -> BTreeSet<i64> {
+        store.usage().reserved().await.unwrap().into_iter().map(|(id, ..)| id).collect()
+    };
+    rig.say("hi").await.unwrap();
+    assert_eq!(left().await, BTreeSet::from([0, 2]), "the answer's is gone");
+    rig.say("again").await.unwrap_err();
+    assert_eq!(left().await, BTreeSet::from([0, 2]), "no answer ended this turn");
+    assert_eq!(watch.settled().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

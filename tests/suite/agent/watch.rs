@@ -7,6 +7,7 @@ use flock::agent::{CallUsage, ModelCall, Oversight, Reservation, TokenEstimate, 
 use flock::id::AgentId;
 use flock::provider::BoxFuture;
 use flock::runtime::PauseReason;
+use flock::store::CallSettlement;
 use flock::tool::CallContext;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -28,6 +29,8 @@ pub struct Watch {
     pub reserve_waits: AtomicBool,
     pub frozen: watch::Sender<bool>,
     pub waits_frozen: AtomicBool,
+    /// Leaves the last call of a turn to the turn's end: what it reserved is released then.
+    pub leaves_last: bool,
     pub on_reserve: Option<Hook>,
     pub on_settle: Option<Hook>,
 }
@@ -46,6 +49,7 @@ impl Default for Watch {
             reserve_waits: AtomicBool::default(),
             frozen: watch::Sender::new(false),
             waits_frozen: AtomicBool::default(),
+            leaves_last: false,
             on_reserve: None,
             on_settle: None,
         }
@@ -100,6 +104,12 @@ impl Oversight for Watch {
         if let Some(hook) = &self.on_settle {
             hook(self);
         }
+    }
+
+    fn settle_with_turn(&self, reservation: Reservation, taken: CallUsage) -> Option<CallSettlement> {
+        let id = i64::try_from(reservation.id()).unwrap();
+        self.settle(reservation, taken);
+        self.leaves_last.then_some(CallSettlement { id, used: None })
     }
 
     fn ask<'a>(
