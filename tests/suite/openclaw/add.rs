@@ -11,7 +11,7 @@ const ADD: [&str; 6] = ["add", "coder", "--runtime", "openclaw", "--no-container
 
 /// A home with OpenClaw, and a model that it can ask.
 fn installed(era: Era) -> (TempHome, Upstream) {
-    let upstream = Upstream::new(era);
+    let upstream = Upstream::built(era);
     let home = TempHome::new();
     let line = ["init", "--yes", "--no-images", "--model", "lab/x", "--gateway", "openclaw"];
     home.flock(line.into_iter().chain(["--repo", &upstream.path(), "--ref", "main"])).ok();

@@ -152,13 +152,13 @@ fn a_server_that_says_nothing_can_be_left_and_another_one_taken() {
     assert_eq!(&first, b"GET");
     child.kill().unwrap();
     child.wait().unwrap();
-    let upstream = Upstream::new(Era::Old);
+    let upstream = Upstream::built(Era::Old);
     init(&home, &upstream.path(), "main").ok();
 }
 
 #[test]
 fn a_repository_with_a_hole_in_it_is_an_error_and_no_version() {
-    let upstream = Upstream::new(Era::Old);
+    let upstream = Upstream::built(Era::Old);
     let home = TempHome::new();
     let blob = upstream.repository().revparse_single("HEAD:openclaw.mjs").unwrap().id().to_string();
     let object = upstream.root().join(".git/objects").join(&blob[..2]).join(&blob[2..]);
@@ -173,7 +173,7 @@ fn a_repository_with_a_hole_in_it_is_an_error_and_no_version() {
 
 #[test]
 fn one_installs_at_a_time() {
-    let upstream = Upstream::new(Era::Old);
+    let upstream = Upstream::built(Era::Old);
     let home = TempHome::new().init();
     let held = Lock::try_acquire(&home.file("run/install.lock")).unwrap();
     let told = init(&home, &upstream.path(), "main").fails(5);

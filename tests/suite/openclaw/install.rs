@@ -78,7 +78,7 @@ fn a_branch_is_cloned_built_tried_and_put_in_use() {
 
 #[test]
 fn a_tag_or_a_commit_is_taken_as_it_is_and_the_version_before_stays() {
-    let upstream = Upstream::new(Era::Old);
+    let upstream = Upstream::built(Era::Old);
     let first = upstream.head();
     let second = upstream.release("2026.2.10");
     // A newer commit of the same version: the commit tells them apart.
@@ -104,7 +104,7 @@ fn a_tag_or_a_commit_is_taken_as_it_is_and_the_version_before_stays() {
 
 #[test]
 fn its_port_is_chosen_when_it_is_added_and_stays() {
-    let upstream = Upstream::new(Era::Old);
+    let upstream = Upstream::built(Era::Old);
     let home = TempHome::new().init();
     assert!(home.config()["gateway"]["port"].is_null(), "flock's own gateway needs none");
     init(&home, &upstream.path(), "main").ok();
@@ -121,11 +121,10 @@ fn its_port_is_chosen_when_it_is_added_and_stays() {
 
 #[test]
 fn what_is_published_built_is_not_built() {
-    let upstream = Upstream::new(Era::New);
-    let commit = upstream.publish();
+    let upstream = Upstream::built(Era::New);
     let home = TempHome::new();
     init(&home, &upstream.path(), "main").ok();
-    assert_eq!(record(&home)["commit"], commit);
+    assert_eq!(record(&home)["commit"], upstream.head());
     let written = log(&home);
     assert!(!written.contains("npm"), "{written}");
 }
@@ -223,7 +222,7 @@ fn a_node_that_does_not_fit_is_refused_before_anything_is_built() {
 
 #[test]
 fn the_configuration_says_where_to_clone_from_and_a_wrong_word_is_named() {
-    let upstream = Upstream::new(Era::Old);
+    let upstream = Upstream::built(Era::Old);
     let home = TempHome::new().init();
     let own = "plugins.entries.flock.config.openclaw";
     home.flock(["config", "set", &format!("{own}.repo"), &upstream.path()]).ok();
@@ -236,7 +235,7 @@ fn the_configuration_says_where_to_clone_from_and_a_wrong_word_is_named() {
 
 #[test]
 fn it_is_cloned_over_http_and_over_ssh() {
-    let upstream = Upstream::new(Era::Old);
+    let upstream = Upstream::built(Era::Old);
     upstream.release("2026.2.10");
     let home = TempHome::new();
     let server = server::GitHttp::start(&upstream.root());

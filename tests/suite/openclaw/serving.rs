@@ -17,20 +17,19 @@ use crate::support::wait_until;
 const LONG: Duration = Duration::from_secs(120);
 
 /// A home with an agent on OpenClaw.
-fn team(era: Era) -> (TempHome, Upstream) {
-    let upstream = Upstream::new(era);
+fn team(upstream: &Upstream) -> TempHome {
     let home = TempHome::new();
-    supervised::install(&home, &upstream);
+    supervised::install(&home, upstream);
     supervised::add(&home, "coder");
-    (home, upstream)
+    home
 }
 
 /// The same, running.
-fn running(era: Era) -> (TempHome, Upstream) {
-    let (home, upstream) = team(era);
+fn running(upstream: &Upstream) -> TempHome {
+    let home = team(upstream);
     home.flock(["start"]).ok();
     wait_until("OpenClaw serves", LONG, || serving(&home).ok_or_else(|| told(&home)));
-    (home, upstream)
+    home
 }
 
 /// Which commit serves, and as which process; none where nothing listens.
@@ -93,7 +92,8 @@ fn versions(home: &TempHome) -> usize {
 #[test]
 fn a_newer_commit_is_tried_and_then_serves_and_a_rollback_brings_the_one_before_back() {
     // The second era has another schema: each version gets the configuration that it takes.
-    let (home, upstream) = running(Era::Old);
+    let upstream = Upstream::built(Era::Old);
+    let home = running(&upstream);
     let first = upstream.head();
     let process = serves(&home, &first);
     remember(&home, "one");
@@ -143,7 +143,8 @@ fn a_newer_commit_is_tried_and_then_serves_and_a_rollback_brings_the_one_before_
 
 #[test]
 fn what_fails_its_trial_never_gets_near_the_one_that_serves() {
-    let (home, upstream) = running(Era::Old);
+    let upstream = Upstream::built(Era::Old);
+    let home = running(&upstream);
     let first = upstream.head();
     let process = serves(&home, &first);
     for (step, how, doubtful, word) in [
@@ -188,7 +189,8 @@ fn what_fails_its_trial_never_gets_near_the_one_that_serves() {
 
 #[test]
 fn what_fails_after_the_swap_is_taken_back_with_its_state() {
-    let (home, upstream) = running(Era::New);
+    let upstream = Upstream::built(Era::New);
+    let home = running(&upstream);
     let first = upstream.head();
     remember(&home, "one");
     for how in ["exit:3", "exit:78", "crash", "sick", "hang"] {
@@ -216,7 +218,9 @@ fn killed_anywhere_the_one_that_serves_goes_on_and_the_next_update_ends_it() {
     for (step, how) in
         [("install", "hang-once"), ("build", "hang-once"), ("version", "hang-once"), ("start", "hang")]
     {
-        let (home, upstream) = running(Era::Old);
+        let is_of_build = matches!(step, "install" | "build");
+        let upstream = if is_of_build { Upstream::new(Era::Old) } else { Upstream::built(Era::Old) };
+        let home = running(&upstream);
         let first = upstream.head();
         let process = serves(&home, &first);
         upstream.fault(step, how);
@@ -242,7 +246,8 @@ fn killed_anywhere_the_one_that_serves_goes_on_and_the_next_update_ends_it() {
 fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
     // One that is healthy then, and one that is not.
     for fault in [None, Some("exit:3")] {
-        let (home, upstream) = running(Era::Old);
+        let upstream = Upstream::built(Era::Old);
+        let home = running(&upstream);
         let (first, before) = (upstream.head(), current(&home));
         let process = serves(&home, &first);
         let second = match fault {
@@ -306,7 +311,8 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
 
 #[test]
 fn what_has_served_since_is_not_taken_back_when_it_fails_later() {
-    let (home, upstream) = running(Era::Old);
+    let upstream = Upstream::built(Era::Old);
+    let home = running(&upstream);
     let first = upstream.head();
     let before = current(&home);
     let second = upstream.mend();
@@ -338,7 +344,8 @@ fn what_has_served_since_is_not_taken_back_when_it_fails_later() {
 
 #[test]
 fn stopped_during_its_restart_a_version_is_not_blamed_and_the_next_update_ends_the_change() {
-    let (home, upstream) = running(Era::Old);
+    let upstream = Upstream::built(Era::Old);
+    let home = running(&upstream);
     let commit = upstream.fault("after-swap", "hang");
     let child = home.command().arg("update").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the new version is started", LONG, || {
@@ -366,7 +373,8 @@ fn init(home: &TempHome, more: &[&str]) -> Run {
 
 #[test]
 fn an_init_where_a_version_serves_tries_the_newer_one_first_and_restarts() {
-    let (home, upstream) = running(Era::Old);
+    let upstream = Upstream::built(Era::Old);
+    let home = running(&upstream);
     let first = upstream.head();
     let process = serves(&home, &first);
     init(&home, &[]).ok();
@@ -409,7 +417,8 @@ fn an_init_where_a_version_serves_tries_the_newer_one_first_and_restarts() {
 
 #[test]
 fn where_nothing_runs_it_is_tried_and_swapped_and_the_next_start_takes_it() {
-    let (home, upstream) = team(Era::New);
+    let upstream = Upstream::built(Era::New);
+    let home = team(&upstream);
     upstream.fault("start", "exit:3");
     update(&home, &[]).fails(1);
     let commit = upstream.mend();
@@ -424,7 +433,8 @@ fn where_nothing_runs_it_is_tried_and_swapped_and_the_next_start_takes_it() {
 
 #[test]
 fn of_two_updates_at_once_one_is_refused_and_the_other_ends() {
-    let (home, upstream) = running(Era::Old);
+    let upstream = Upstream::new(Era::Old);
+    let home = running(&upstream);
     let first = upstream.head();
     upstream.fault("build", "hang-once");
     let mut child = home.command().arg("update").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -20,7 +20,7 @@ use crate::support::wait_until;
 
 /// A home with OpenClaw, and a model that it can ask.
 fn installed(era: Era, home: TempHome) -> (TempHome, Upstream) {
-    let upstream = Upstream::new(era);
+    let upstream = Upstream::built(era);
     install(&home, &upstream);
     (home, upstream)
 }

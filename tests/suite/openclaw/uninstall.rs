@@ -15,7 +15,7 @@ fn remains(home: &TempHome) -> Vec<PathBuf> {
 }
 
 fn installed() -> (TempHome, Upstream) {
-    let upstream = Upstream::new(Era::Old);
+    let upstream = Upstream::built(Era::Old);
     let home = TempHome::new().init();
     init(&home, &upstream.path(), "main").ok();
     (home, upstream)

@@ -7,6 +7,7 @@
 //!
 //! ```ignore
 //! let upstream = Upstream::new(Era::Old);                 // branch main, tag v2026.2.9
+//! let upstream = Upstream::built(Era::Old);               // the same, without a build
 //! home.flock(["init", "--yes", "--gateway", "openclaw", "--repo", upstream.path(), "--ref", "main"]).ok();
 //! upstream.release("2026.2.10");                          // a second commit, for `flock update`
 //! upstream.fault("build", "fail");                        // a commit whose build fails
@@ -35,29 +36,60 @@ pub enum Era {
     New,
 }
 
+impl Era {
+    const fn version(self) -> &'static str {
+        match self {
+            Self::Old => "2026.2.9",
+            Self::New => "2026.9.6",
+        }
+    }
+}
+
 /// The repository, gone with the value.
 pub struct Upstream {
     dir: tempfile::TempDir,
     repository: Repository,
+    /// Whether its commits hold what a build makes.
+    built: bool,
 }
 
 impl Upstream {
     /// With one commit on the branch `main`, and a tag of its version.
     pub fn new(era: Era) -> Self {
+        let upstream = Self::without_commits(era, false);
+        upstream.release(era.version());
+        upstream
+    }
+
+    /// Like [`Upstream::new`], but each commit is as a package is published: built, and without scripts to build it
+    /// again. A build runs npm three times, which is most of the work of an install, so this is for tests of something
+    /// else.
+    pub fn built(era: Era) -> Self {
+        let upstream = Self::without_commits(era, true);
+        let root = upstream.root();
+        std::fs::create_dir(root.join("dist")).unwrap();
+        std::fs::remove_dir_all(root.join("scripts")).unwrap();
+        // It keeps what is built out of commits.
+        std::fs::remove_file(root.join(".gitignore")).unwrap();
+        upstream.package(|package| {
+            let package = package.as_object_mut().unwrap();
+            package.remove("scripts");
+            package.remove("packageManager");
+        });
+        upstream.release(era.version());
+        upstream
+    }
+
+    fn without_commits(era: Era, built: bool) -> Self {
         let dir = tempfile::Builder::new().prefix("flock-upstream-").tempdir().unwrap();
         let root = dir.path().join("openclaw");
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/openclaw"), &root);
         let mut options = RepositoryInitOptions::new();
         options.initial_head("main");
         let repository = Repository::init_opts(&root, &options).unwrap();
-        let upstream = Self { dir, repository };
-        let version = match era {
-            Era::Old => "2026.2.9",
-            Era::New => "2026.9.6",
-        };
+        let upstream = Self { dir, repository, built };
         let habits = if era == Era::Old { "2.9" } else { "9.6" };
         upstream.write("fixture.json", &json!({ "era": habits }).to_string());
-        upstream.release(version);
         upstream
     }
 
@@ -103,6 +135,11 @@ impl Upstream {
 
     /// Commits all there is on `main`; the commit.
     pub fn commit(&self, message: &str) -> String {
+        if self.built {
+            // A test may have changed the source.
+            let root = self.root();
+            std::fs::copy(root.join("src/gateway.mjs"), root.join("dist/gateway.mjs")).unwrap();
+        }
         let mut index = self.repository.index().unwrap();
         index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
         index.update_all(["*"], None).unwrap();
@@ -124,6 +161,8 @@ impl Upstream {
 
     /// A commit where this step goes wrong; what went wrong before no longer does.
     pub fn fault(&self, step: &str, how: &str) -> String {
+        let is_of_build = matches!(step, "install" | "ui" | "build");
+        assert!(!(self.built && is_of_build), "nothing builds it, so {step} can't go wrong");
         self.write("fault.json", &json!({ step: how }).to_string());
         self.commit(&format!("Have {step} {how}"))
     }
@@ -132,19 +171,6 @@ impl Upstream {
     pub fn mend(&self) -> String {
         self.write("fault.json", "{}");
         self.commit("Mend it")
-    }
-
-    /// A commit as a package is published: built, and without sources and scripts to build it again.
-    pub fn publish(&self) -> String {
-        std::fs::create_dir_all(self.root().join("dist")).unwrap();
-        std::fs::copy(self.root().join("src/gateway.mjs"), self.root().join("dist/gateway.mjs")).unwrap();
-        std::fs::remove_dir_all(self.root().join("scripts")).unwrap();
-        std::fs::remove_file(self.root().join(".gitignore")).unwrap();
-        self.package(|package| {
-            package.as_object_mut().unwrap().remove("scripts");
-            package.as_object_mut().unwrap().remove("packageManager");
-        });
-        self.commit("Publish it")
     }
 
     /// Tags a commit.
