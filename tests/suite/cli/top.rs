@@ -96,6 +96,9 @@ fn a_key_counts_that_comes_with_another_size() {
         shows(&terminal, before, "arrows");
         terminal.press("?");
     }
+    // Nothing else ends it: the terminal stays open here, so it gets no hang-up.
+    terminal.press("q");
+    assert_eq!(terminal.end().0, 0);
 }
 
 #[test]
