@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, Once, OnceLock};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
 use serde_json::Value;
 
@@ -186,21 +186,23 @@ impl TempHome {
         } else {
             command.env("DOCKER_HOST", format!("unix://{}", self.outside().join("no-engine.sock").display()));
         }
-        obey_interrupt(&mut command);
+        obey_interrupts();
         command
     }
 }
 
-/// Gives the child the default action for SIGINT. A shell has what it runs in the background ignore that signal, and
-/// children inherit it: without this, a test that interrupts a program would wait for ever in `test.sh &`.
-fn obey_interrupt(command: &mut Command) {
-    use std::os::unix::process::CommandExt as _;
-
-    use nix::sys::signal::{SigHandler, signal};
-    // SAFETY: sigaction(2) may be called between fork and exec, and no handler of this process is replaced.
-    unsafe {
-        command.pre_exec(|| signal(Signal::SIGINT, SigHandler::SigDfl).map(drop).map_err(Into::into));
-    }
+/// Gives this process and all that it starts from now on the default action for SIGINT. A shell has what it runs in the
+/// background ignore that signal, and children inherit it: without this, a test that interrupts a program would wait
+/// for ever in `test.sh &`.
+///
+/// Done by each child between fork and exec, it would keep the standard library from `posix_spawn`, and a fork copies
+/// the page tables of the whole suite.
+fn obey_interrupts() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        // SAFETY: it installs no handler, and replaces none: no test listens for the signal in this process.
+        unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }.unwrap();
+    });
 }
 
 impl Drop for TempHome {
