@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flock::supervise::gateway_client::{Answer, Call, Client};
-use jsonschema::{Draft, Validator};
+use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::gateway::house::LIMIT;
+use crate::support::schema;
 
 /// The document, and which of its operations were used.
 pub struct Document {
@@ -241,12 +242,7 @@ impl Document {
     }
 
     fn validator(&self, schema: &Value) -> Arc<Validator> {
-        let build = || {
-            let mut schema = schema.clone();
-            // References in the schema lead to the components.
-            schema["components"] = self.value["components"].clone();
-            Arc::new(jsonschema::options().with_draft(Draft::Draft202012).build(&schema).unwrap())
-        };
+        let build = || Arc::new(schema::validator(&self.value, schema).unwrap());
         Arc::clone(self.validators.borrow_mut().entry(schema.to_string()).or_insert_with(build))
     }
 }
