@@ -3,19 +3,20 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flock::home::Home;
 use flock::sandbox::engine::Engine;
 use flock::sandbox::image::Recipe;
+use tempfile::TempDir;
 
-use super::docker;
+use super::docker::{self, docker as docker_command};
 
 /// The engine.
 pub struct ExtraEngine {
     daemon: Child,
-    folder: tempfile::TempDir,
+    folder: TempDir,
 }
 
 impl ExtraEngine {
@@ -38,7 +39,24 @@ impl ExtraEngine {
             eprintln!("not run: there is no {}", missing.join(", "));
             return None;
         }
-        let folder = tempfile::Builder::new().prefix("flock-engine-").tempdir().unwrap();
+        let images = LoadedImages::of_this_process();
+        let folder = new_folder();
+        if let Some(images) = images {
+            images.copy_to(folder.path());
+        }
+        let extra = Self::start(folder, runtimes);
+        if images.is_none() {
+            extra.load_images();
+        }
+        Some(extra)
+    }
+
+    /// One that knows the engine's own runtime only.
+    pub fn plain() -> Option<Self> {
+        Self::with(&[])
+    }
+
+    fn start(folder: TempDir, runtimes: &[(&str, &[&str])]) -> Self {
         let known: serde_json::Map<String, serde_json::Value> = runtimes
             .iter()
             .map(|(name, arguments)| {
@@ -52,13 +70,7 @@ impl ExtraEngine {
         let daemon = Self::spawn(folder.path());
         let extra = Self { daemon, folder };
         extra.wait();
-        extra.load_images();
-        Some(extra)
-    }
-
-    /// One that knows the engine's own runtime only.
-    pub fn plain() -> Option<Self> {
-        Self::with(&[])
+        extra
     }
 
     fn spawn(folder: &Path) -> Child {
@@ -164,10 +176,9 @@ impl ExtraEngine {
             .unwrap();
         assert!(load.status.success() && save.wait().unwrap().success(), "{load:?}");
     }
-}
 
-impl Drop for ExtraEngine {
-    fn drop(&mut self) {
+    /// Ends the engine, unless it has ended.
+    fn end(&mut self) {
         if self.daemon.try_wait().unwrap().is_none() {
             // It ends its containers, and removes its mounts. A test may have left it stopped.
             self.signal(nix::sys::signal::Signal::SIGTERM);
@@ -180,8 +191,77 @@ impl Drop for ExtraEngine {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+impl Drop for ExtraEngine {
+    fn drop(&mut self) {
+        self.end();
         unmount(self.folder.path());
     }
+}
+
+/// Both images in the data folder of an engine that has ended. An engine needs seconds of processor time to load them, so
+/// one does it for all engines of this process, and the others start with a copy.
+struct LoadedImages {
+    engine: ExtraEngine,
+    _remover: Child,
+}
+
+impl LoadedImages {
+    /// Returns those of this process, or `None` if each engine has to load them for itself.
+    fn of_this_process() -> Option<&'static Self> {
+        // Tests that come meanwhile wait. After a panic in here, the next test tries again.
+        static LOADED: OnceLock<Option<LoadedImages>> = OnceLock::new();
+        LOADED.get_or_init(Self::load).as_ref()
+    }
+
+    fn load() -> Option<Self> {
+        let folder = new_folder();
+        let remover = remover(folder.path());
+        let mut engine = ExtraEngine::start(folder, &[]);
+        // With this driver, two folders of plain files hold the images and nothing else. Other drivers make subvolumes, and
+        // the image store of containerd is a part of a database with all that containerd knows.
+        let driver = docker_command(&["-H", &engine.host(), "info", "--format", "{{.Driver}}"]);
+        if driver != "overlay2" {
+            return None;
+        }
+        engine.load_images();
+        engine.end();
+        Some(Self { engine, _remover: remover })
+    }
+
+    /// Puts them into the folder of an engine that has not started yet.
+    fn copy_to(&self, folder: &Path) {
+        let data = folder.join("data");
+        std::fs::create_dir(&data).unwrap();
+        // Nothing else of the data folder, because id, networks and volumes are each engine's own. An engine changes the
+        // list of images, so it gets a copy. It only adds and removes layers, so links to their files do: copies of 450 MB
+        // each would fill a TMPDIR in memory.
+        for (how, part) in [("-a", "image"), ("-al", "overlay2")] {
+            let from = self.engine.folder.path().join("data").join(part);
+            let copied = Command::new("cp").arg(how).args([&from, &data]).output().unwrap();
+            assert!(copied.status.success(), "{copied:?}");
+        }
+    }
+}
+
+/// Starts a shell that removes the folder when this process has ended: a static value is never dropped, and a process that
+/// is killed can't clean up. The shell ignores the signals that end the whole process group.
+fn remover(folder: &Path) -> Child {
+    let script = r#"trap "" HUP INT TERM; cat >/dev/null; exec rm -rf -- "$0""#;
+    Command::new("sh")
+        .args(["-c", script])
+        .arg(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn new_folder() -> TempDir {
+    tempfile::Builder::new().prefix("flock-engine-").tempdir().unwrap()
 }
 
 /// What a daemon that was killed leaves mounted keeps its folder from being removed.
