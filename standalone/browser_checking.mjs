@@ -56,9 +56,12 @@ export function finish() {
 export async function until(limit, condition) {
     const end = Date.now() + limit;
     for (;;) {
+        const asked = Date.now();
         const value = await condition();
-        if (value || Date.now() > end) return value;
-        await new Promise((done) => setTimeout(done, 50));
+        const now = Date.now();
+        if (value || now > end) return value;
+        // Many conditions read whole pages. Most of the processor is left to what is waited for.
+        await new Promise((done) => setTimeout(done, Math.min(500, Math.max(50, 2 * (now - asked)))));
     }
 }
 

@@ -90,10 +90,13 @@ def until(limit, condition):
     """Waits until the condition holds, at most `limit` seconds; its last value."""
     end = time.monotonic() + limit
     while True:
+        asked = time.monotonic()
         value = condition()
-        if value or time.monotonic() > end:
+        now = time.monotonic()
+        if value or now > end:
             return value
-        time.sleep(0.05)
+        # Many conditions start programs or read much. Most of the processor is left to what is waited for.
+        time.sleep(min(1, max(0.05, 2 * (now - asked))))
 
 
 def configuration():
@@ -133,15 +136,29 @@ def rows(query):
         connection.close()
 
 
+# What was read of each file of requests: the requests, and the place in the file after them.
+requests_read = {}
+reading = threading.Lock()
+
+
 def requests_in(path, since=0):
-    """What a model that writes down its requests was asked, from the one with this number on."""
-    try:
-        with open(path) as file:
-            lines = file.read().split("\n")
-    except FileNotFoundError:
-        return []
-    # What stands after the last line's end is still being written.
-    return [json.loads(line) for line in lines[since:-1]]
+    """What a model that writes down its requests was asked, from the one with this number on.
+
+    The file only grows to many megabytes, so each line is read once. Callers share the requests and must not change them.
+    """
+    with reading:
+        found, place = requests_read.get(path, ([], 0))
+        try:
+            with open(path, "rb") as file:
+                file.seek(place)
+                *whole, rest = file.read().split(b"\n")
+                # What stands after the last line's end is still being written.
+                place = file.tell() - len(rest)
+        except FileNotFoundError:
+            return []
+        found += [json.loads(line) for line in whole]
+        requests_read[path] = found, place
+        return found[since:]
 
 
 def posts(channel):

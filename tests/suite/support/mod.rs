@@ -17,23 +17,30 @@ pub mod package_registry;
 pub mod postgres;
 pub mod preload;
 pub mod receipt;
+pub mod schema;
 pub mod ssh_server;
 pub mod terminal;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// The pauses of [`wait_until`].
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
 /// Waits until `condition` gives a value, at most `limit`; a wait that fails says what it waited for and
 /// the last state.
 pub fn wait_until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Result<T, String>) -> T {
     let end = Instant::now() + limit;
     loop {
+        let asked = Instant::now();
         match condition() {
             Ok(value) => return value,
             Err(state) if Instant::now() >= end => {
                 panic!("{what}: not within {limit:?}; last state: {state}")
             }
-            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            // Many conditions start a program. Most of the processor is left to what is waited for.
+            Err(_) => std::thread::sleep((asked.elapsed() * 3).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)),
         }
     }
 }
