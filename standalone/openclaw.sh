@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The real OpenClaw: the published package and a Node that fits it, both from npm, installed out of a git repository,
 # with agents that talk to a model which does what it is told, and sandboxes of a real Docker engine.
-# Needs python3, git, Docker, npm's registry, 3 GB of disk and 1.5 GB of memory while it runs. npm's own cache makes the
+# Needs python3, git, Docker, npm's registry, 4 GB of disk and 1.5 GB of memory while it runs. npm's own cache makes the
 # second time faster.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -54,6 +54,9 @@ commit() { git -c user.name=flock -c user.email=flock@example.org commit --quiet
     cd "$work/package"
     git init --quiet --initial-branch main
     git config gc.auto 0
+    # Each version is fetched from here and not over a network. To make it small takes most of a fetch's time.
+    git config pack.window 0
+    git config pack.compression 0
     git add --all --force
     commit "As it was published"
     git tag published

@@ -270,14 +270,32 @@ def recover():
     check("with its conversations", "MODEL heard" in answer and "MODEL heard 1" not in answer, answer)
 
 
-def commit(name, change):
-    """A commit on the branch that is followed, with a file changed."""
-    path = f"{SOURCE}/{name}"
-    text = open(path).read()
-    with open(path, "w") as file:
-        file.write(change(text))
-    git("-c", "user.name=flock", "-c", "user.email=flock@example.org", "commit", "--quiet", "--all", "--message", name)
+def original(name):
+    """The text of a file of the package."""
+    return open(f"{SOURCE}/{name}").read()
+
+
+def commit(message, texts):
+    """A commit on the branch that is followed, with these files changed to these texts; its id."""
+    for name, text in texts.items():
+        with open(f"{SOURCE}/{name}", "w") as file:
+            file.write(text)
+    git("-c", "user.name=flock", "-c", "user.email=flock@example.org", "commit", "--quiet", "--all", "--message", message)
     return git("rev-parse", "HEAD")
+
+
+def break_it():
+    """A commit with a version that tells its version and accepts each configuration, but does not start; its id."""
+    # It needs no dependencies, and to install them takes minutes.
+    package = json.loads(original("package.json")) | {"dependencies": {}}
+    program = f"""#!/usr/bin/env node
+if (process.argv[2] === "--version") console.log("OpenClaw {package["version"]}");
+if (process.argv[2] === "gateway") {{
+    console.error("broken on purpose");
+    process.exitCode = 3;
+}}
+"""
+    return commit("Break it", {"package.json": json.dumps(package, indent=2), "openclaw.mjs": program})
 
 
 def looked():
@@ -288,20 +306,20 @@ def update():
     """To a newer commit, not to one that does not start, and back."""
     old = git("rev-parse", "main")
     check("there is nothing new yet", looked().get("state") == "current")
-    new = commit("README.md", lambda text: f"{text}\nOne line more.\n")
+    new = commit("Add a line", {"README.md": f"{original('README.md')}\nOne line more.\n"})
     told = looked()
     seen = (told.get("state"), (told.get("wanted") or {}).get("commit"))
     check("a commit on the branch is something new", seen == ("available", new), told)
     check("which --check does not take", *is_healthy(old))
-    told = parsed(must("update", "--json", "update"))
+    # npm knows all dependencies since the first installation. That one has to ask for them: it would fail if a version is
+    # newer than what npm knows.
+    told = parsed(must("update", "--json", "update", env={**os.environ, "npm_config_prefer_offline": "true"}))
     check("update takes it", told.get("state") == "updated" and told.get("serves") is True, told)
     check("status says so", *is_healthy(new))
     answer = chat("coder", "hello after the update")
     check("conversations go on", "MODEL heard" in answer and "MODEL heard 1" not in answer, answer)
 
-    ends = "if (process.argv[2] === 'gateway') { console.error('broken on purpose'); process.exit(3); }\n"
-    broken = commit("openclaw.mjs", lambda text: text.replace("\n", f"\n{ends}", 1))
-    pid = serving()
+    broken, pid = break_it(), serving()
     begun = time.monotonic()
     code, out, err = flock("update")
     check(f"a version that does not start is refused ({time.monotonic() - begun:.1f} s)", code == 1, (code, out, err))
