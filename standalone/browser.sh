@@ -5,7 +5,7 @@
 # Needs npm and its registry. Chromium and fonts are installed from Debian's packages where they are missing.
 #
 #   ./standalone/browser.sh                      all checks, with 60 messages and 5 kills
-#   ./standalone/browser.sh --short              Lighthouse on one page, and axe on each page with each theme at one width
+#   ./standalone/browser.sh --short              no Lighthouse, and axe on each page with each theme at one width
 #   ./standalone/browser.sh --only team access   these parts, without the others
 #   ./standalone/browser.sh --messages 1000 --kills 50
 #   ./standalone/browser.sh --pictures FOLDER    no checks: pictures of all pages, at three widths and in both themes
@@ -18,8 +18,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The versions that are checked against. Chromium is the one of the Debian that this runs on.
-# Lighthouse needs a node of its own.
-node_packages=(playwright-core@1.65.1 axe-core@4.14.1 lighthouse@13.5.0 node@24.21.0)
+node_packages=(playwright-core@1.65.1 axe-core@4.14.1)
+lighthouse=lighthouse@13.5.0
+node=node@24.21.0
 # With fonts for the letters that the checks write.
 debian_packages=(chromium fonts-dejavu-core fonts-noto-cjk)
 
@@ -42,12 +43,28 @@ with_chromium() {
     echo "${missing[*]} from Debian (${SECONDS} s)"
 }
 
+is_given() { [[ " $arguments " == *" $1 "* ]]; }
+
+# Lighthouse and the Node that it needs take long to install.
+uses_lighthouse() {
+    # All figures are measured with the same Node.
+    if is_given --figures; then return; fi
+    if is_given --only; then is_given audits; else ! is_given --short && ! is_given --pictures; fi
+}
+
 if [ "${1:-}" = --pictures ]; then
     set -- --pictures "$(realpath -m "${2:?a folder for the pictures}")"
 fi
 
+arguments=$*
 program=browser_checks.mjs
-[[ " $* " != *" --figures "* ]] || program=browser_figures.mjs
+! is_given --figures || program=browser_figures.mjs
+if uses_lighthouse; then
+    node_packages+=("$lighthouse" "$node")
+elif ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' 2>/dev/null; then
+    # The least for Playwright.
+    node_packages+=("$node")
+fi
 
 . standalone/bridge_stage.sh
 stage browser "${FLOCK_BROWSER:-}" "$@"

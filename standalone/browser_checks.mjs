@@ -72,6 +72,9 @@ const PARTS = {
     secrets,
 };
 
+// Parts that `--short` leaves out, unless `--only` names them.
+const FULL = ["audits"];
+
 function usage(problem) {
     console.error(`browser_checks.mjs: ${problem}`);
     console.error("options: [--messages N] [--kills N] [--short] [--pictures FOLDER] [--only PART…]");
@@ -98,11 +101,8 @@ const { values, positionals } = chosenOptions();
 const unknown = positionals.filter((name) => !(name in PARTS));
 if (unknown.length) usage(`no part ${unknown.join(", ")}`);
 if (positionals.length > 0 !== values.only) usage("the names of parts come after --only");
-const chosen = values.pictures
-    ? { pictures }
-    : values.only
-      ? Object.fromEntries(positionals.map((name) => [name, PARTS[name]]))
-      : PARTS;
+const names = values.only ? positionals : Object.keys(PARTS).filter((name) => !values.short || !FULL.includes(name));
+const chosen = values.pictures ? { pictures } : Object.fromEntries(names.map((name) => [name, PARTS[name]]));
 
 const stage = new Stage({
     pictures: values.pictures,

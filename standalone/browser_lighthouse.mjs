@@ -1,12 +1,8 @@
 // Lighthouse on the pages of a person who is signed in.
 import fs from "node:fs";
-import lighthouseOf from "lighthouse";
-import desktop from "lighthouse/core/config/desktop-config.js";
 import { chromium } from "playwright-core";
 import { check, freePort } from "./browser_checking.mjs";
 import { ARGUMENTS, enter, paths } from "./browser_window.mjs";
-
-const KINDS = { mobile: undefined, desktop };
 
 // Opens a browser for Lighthouse; `work` gets its port and the paths of all pages.
 export async function withLighthouse(stage, browsers, work) {
@@ -31,6 +27,10 @@ export async function withLighthouse(stage, browsers, work) {
 
 // What Lighthouse finds on a page, `mobile` or `desktop`.
 export async function audit(stage, port, kind, path, categories) {
+    // A run that does not use Lighthouse does not install it.
+    const { default: lighthouseOf } = await import("lighthouse");
+    const { default: desktop } = await import("lighthouse/core/config/desktop-config.js");
+    const kinds = { mobile: undefined, desktop };
     const flags = {
         port,
         output: "json",
@@ -40,7 +40,7 @@ export async function audit(stage, port, kind, path, categories) {
         onlyCategories: categories,
         maxWaitForLoad: 20_000,
     };
-    const { lhr } = await lighthouseOf(stage.origin + path, flags, KINDS[kind]);
+    const { lhr } = await lighthouseOf(stage.origin + path, flags, kinds[kind]);
     check(`Lighthouse saw ${path}, ${kind}`, !lhr.runtimeError && lhr.finalDisplayedUrl === stage.origin + path, [
         lhr.runtimeError,
         lhr.finalDisplayedUrl,

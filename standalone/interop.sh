@@ -6,7 +6,7 @@
 #
 #   ./standalone/interop.sh                  all parts
 #   ./standalone/interop.sh --only PART…     these parts
-#   ./standalone/interop.sh --short          all but other people's agents and the two benchmarks
+#   ./standalone/interop.sh --short          all but other people's agents, both benchmarks, and five of ten MCP servers
 #   ./standalone/interop.sh --parts          the names of the parts
 #   FLOCK_INTEROP=FOLDER keeps the installed packages for the next time.
 set -uo pipefail
@@ -17,6 +17,7 @@ case "${1:-}" in
 '') ;;
 --short)
     mapfile -t parts < <(printf '%s\n' "${parts[@]}" | grep -vxE 'acp-agents|agentdojo|guardbench')
+    export FLOCK_INTEROP_SHORT=1
     ;;
 --parts)
     printf '%s\n' "${parts[@]}"

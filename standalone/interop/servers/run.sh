@@ -2,6 +2,7 @@
 # Real MCP servers from npm and PyPI, each in its sandbox: fetched and pinned by flock, granted, called by an agent over the
 # whole way, and the walls tried from inside each. Needs docker, python3 and both registries.
 #
+#   FLOCK_INTEROP_SHORT=1 tries one server of each kind. interop.sh --short sets it.
 #   FLOCK_KEEP=1 keeps the home of a run.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -23,7 +24,7 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 # Node, npm and pip are the same in each run, and known by their hashes.
 tools=${FLOCK_INTEROP:-${CARGO_TARGET_DIR:-target}}/package-tools
 if [ -d "$tools" ]; then cp -a "$tools" "$FLOCK_HOME/package-tools"; fi
-PYTHONPATH=standalone PYTHONDONTWRITEBYTECODE=1 python3 standalone/interop/servers/checks.py
+PYTHONPATH=standalone PYTHONPYCACHEPREFIX=$work/pycache python3 standalone/interop/servers/checks.py
 if [ ! -d "$tools" ]; then
     mkdir -p "$(dirname "$tools")"
     cp -a "$FLOCK_HOME/package-tools" "$tools.new" && mv "$tools.new" "$tools"
