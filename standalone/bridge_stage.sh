@@ -19,7 +19,9 @@ stage() {
     work=$(mktemp -d "/var/tmp/flock-$name-XXXXXXXX")
     kept=${kept:-$work/kept}
     mkdir -p "$kept"
-    export FLOCK_BINARY=$binary FLOCK_HOME=$work/home FLOCK_NO_PROGRESS=1 PYTHONDONTWRITEBYTECODE=1
+    export FLOCK_BINARY=$binary FLOCK_HOME=$work/home FLOCK_NO_PROGRESS=1
+    # Servers and clients start several times, and compile their packages only the first time. Nothing goes to the checkout.
+    export PYTHONPYCACHEPREFIX=$work/pycache
     # No proxy of this machine is to see loopback. Packages may have to come through one.
     loopback=(env --unset={http,https,all}_proxy --unset={HTTP,HTTPS,ALL}_PROXY "HOME=$work")
     trap leave EXIT

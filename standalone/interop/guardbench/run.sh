@@ -15,7 +15,7 @@ needed=('mcp==2.3.0' 'pydantic==2.14.4' 'jsonschema==4.26.0')
 binary=$(realpath -m "${FLOCK_BINARY:-${CARGO_TARGET_DIR:-target}/release/flock}")
 [ -x "$binary" ] || { echo "no binary at $binary: cargo build --release" >&2; exit 1; }
 work=$(mktemp -d /var/tmp/flock-guardbench-XXXXXXXX)
-export FLOCK_BINARY=$binary FLOCK_HOME=$work/home FLOCK_NO_PROGRESS=1 PYTHONDONTWRITEBYTECODE=1
+export FLOCK_BINARY=$binary FLOCK_HOME=$work/home FLOCK_NO_PROGRESS=1 PYTHONPYCACHEPREFIX=$work/pycache
 leave() {
     "$binary" stop >/dev/null 2>&1 || true
     clear_engine "$FLOCK_HOME"
