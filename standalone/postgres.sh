@@ -25,6 +25,9 @@ chosen=(
     supervise::trouble::a_crash_loop team::channels:: team::gateways:: team::requests::
 )
 
+# Unit tests whose names have "store::" in them, and which use no database or SQLite wherever they run.
+elsewhere=(nix_store:: store::sqlite:: store::tests:: store::chain_tests:: store::writer:: store::location:: store::agent_rename::)
+
 durable=
 replica=
 case "${1:-}" in
@@ -35,12 +38,14 @@ case "${1:-}" in
 --guarantees)
     [ $# -le 2 ] && [ "${2:---whole}" = --whole ] || { usage >&2; exit 2; }
     export FLOCK_TEST_REQUIRE_POSTGRES=1
-    # A test's name is that of its thread, and with one thread for all of them there is none.
+    # A test's name is that of its thread, and with one thread for all of them there is none. The suite's wait for leases that
+    # have to run out, so twice as many of them run at once.
     export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
+    suite="RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) cargo test --locked --test suite"
     if [ $# -eq 2 ]; then
-        set -- bash -c 'cargo test --locked --lib && cargo test --locked --test suite'
+        set -- bash -c "cargo test --locked --lib && $suite"
     else
-        set -- bash -c 'cargo test --locked --lib -- store:: && cargo test --locked --test suite -- "$@"' tests "${chosen[@]}"
+        set -- bash -c "cargo test --locked --lib -- store:: ${elsewhere[*]/#/--skip } && $suite -- \"\$@\"" tests "${chosen[@]}"
     fi
     ;;
 -h | --help)
@@ -92,8 +97,8 @@ start() {
         port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
         options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$folder -c max_connections=300"
         options+=" -c ssl=on -c ssl_cert_file=$folder/certificate.pem -c ssl_key_file=$folder/key.pem $*"
-        # Nothing has to survive a power cut, unless what that costs is measured.
-        [ -n "$durable" ] || options+=" -c fsync=off"
+        # Nothing has to survive a power cut, unless what that costs is measured. Each test makes all tables and removes them.
+        [ -n "$durable" ] || options+=" -c fsync=off -c full_page_writes=off -c autovacuum=off -c wal_level=minimal -c max_wal_senders=0 -c max_wal_size=4GB"
         if as_server "$bin/pg_ctl" start -D "$data" -l "$data.log" -w -s -o "$options"; then return; fi
     done
     cat "$data.log" >&2

@@ -176,7 +176,8 @@ run_suite() {
     build_tests
     begin_build
     in_memory
-    run_tests 40 --test suite -- "${without[@]}"
+    # More of these wait for a process, a container or a deadline than of the unit tests.
+    RUST_TEST_THREADS=$((${RUST_TEST_THREADS:-$(nproc)} + 1)) run_tests 40 --test suite -- "${without[@]}"
     on_disk
 }
 
@@ -306,9 +307,9 @@ run_mcp() { limited ./standalone/mcp.sh; }
 
 # Most of the time of these parts is spent waiting for a platform, a page or a download, so those of a group that are
 # wanted run beside each other, the longest first. Agent programs and browsers, which need the processor most, are in
-# two groups. What they print comes when they end, and at the very end what failed, because of a long run often only
-# the end is read.
-groups=("programs openclaw interop objects openai llama a2a mcp" "browser matrix discord slack telegram" "kills load compose")
+# two groups. What they print comes when they end, and at the very end what failed, because of a long run often only the
+# end is read.
+groups=("programs openclaw interop objects openai llama a2a mcp" "browser matrix discord slack telegram kills load compose")
 readonly most_at_once=5
 
 run_beside() {
