@@ -218,17 +218,16 @@ impl LoadedImages {
 
     fn load() -> Option<Self> {
         let folder = new_folder();
-        let remover = remover(folder.path());
-        let mut engine = ExtraEngine::start(folder, &[]);
+        let mut loaded = Self { _remover: remover(folder.path()), engine: ExtraEngine::start(folder, &[]) };
         // With this driver, two folders of plain files hold the images and nothing else. Other drivers make subvolumes, and
         // the image store of containerd is a part of a database with all that containerd knows.
-        let driver = docker_command(&["-H", &engine.host(), "info", "--format", "{{.Driver}}"]);
+        let driver = docker_command(&["-H", &loaded.engine.host(), "info", "--format", "{{.Driver}}"]);
         if driver != "overlay2" {
             return None;
         }
-        engine.load_images();
-        engine.end();
-        Some(Self { engine, _remover: remover })
+        loaded.engine.load_images();
+        loaded.engine.end();
+        Some(loaded)
     }
 
     /// Puts them into the folder of an engine that has not started yet.
