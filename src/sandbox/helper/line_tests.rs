@@ -202,6 +202,9 @@ async fn no_time_for_resuming_passes_while_the_sandbox_is_frozen() {
     let streams = dial(&host.dials).unwrap();
     let client = HelperClient::attach_resumable(streams, None, resumption).await.unwrap();
     let client = client.with_environment(Environment { root: "/tmp".to_owned(), ..Environment::default() });
+    // The helper has been told to keep frames when it has answered. Before that, it does not know the connection again.
+    let first = Command { command: "true".to_owned(), ..Command::default() };
+    client.run(&first, &CancellationToken::new()).await.unwrap();
     // Streams that are attached end the ones before.
     let break_streams = || drop(dial(&host.dials));
 
