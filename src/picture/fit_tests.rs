@@ -49,7 +49,7 @@ fn a_picture_above_the_side_limit_is_scaled_to_it() {
 
 #[test]
 fn too_many_bytes_reduce_quality_before_size() {
-    let bytes = encode(&DynamicImage::ImageRgb8(noise(500, 450)), image::ImageFormat::Png);
+    let bytes = encode(&DynamicImage::ImageRgb8(noise(1000, 900)), image::ImageFormat::Png);
     let of = |most| match fit(&bytes, PictureLimits { side: 1200, bytes: most }).unwrap() {
         FittedPicture::Jpeg { bytes, size } => {
             assert!(bytes.len() <= most);
@@ -57,8 +57,8 @@ fn too_many_bytes_reduce_quality_before_size() {
         }
         FittedPicture::AsIs(_) => panic!("{most}"),
     };
-    assert_eq!(of(250_000), (500, 450));
-    assert_eq!(of(62_500), (400, 360));
+    assert_eq!(of(1_000_000), (1000, 900));
+    assert_eq!(of(250_000), (800, 720));
     assert_eq!(fit(&bytes, PictureLimits { side: 1200, bytes: 1_000 }), Err(PictureError::NotSmallEnough));
 }
 
