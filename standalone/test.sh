@@ -351,17 +351,17 @@ run_matrix() { bridged matrix; }
 
 # A stand-in, as are the others. In full, the platform's own libraries prove that it is like the platform.
 run_discord() {
-    bridged discord
+    bridged discord || return 1
     [ -z "$full" ] || limited ./standalone/discord.sh --alone
 }
 
 run_slack() {
+    bridged slack || return 1
     [ -z "$full" ] || limited ./standalone/slack.sh --alone
-    bridged slack
 }
 
 run_telegram() {
-    bridged telegram
+    bridged telegram || return 1
     [ -z "$full" ] || limited ./standalone/telegram.sh --alone
 }
 
