@@ -3,7 +3,7 @@
 from bridge_flock import heard, link_private, must_link, said
 from bridge_requests import Asker, about, answers, code_of, decisions, ended, is_over, shown, state_of, waits
 from bridge_stage import has
-from checking import SOON, check, flock, must, until
+from checking import SOON, check, flock, must, rows, until
 
 ASKS = "asks"
 # Who decides: alice, from the account that the checks speak to her by.
@@ -26,7 +26,11 @@ class Table:
     def ask(self, stage, word, **request):
         """The id of a new request, and the message that shows it."""
         request = self.asker.ask(ASKS, word, **request)
-        return request, request and shown(stage, self.room, request)
+        one = request and shown(stage, self.room, request)
+        # The platform shows the message before flock has its id. These people answer within milliseconds.
+        known = f"SELECT id FROM decision_message WHERE request = '{request}' AND message IS NOT NULL"
+        check("flock knows the message", not one or until(SOON, lambda: rows(known)), request)
+        return request, one
 
 
 def table(stage):
