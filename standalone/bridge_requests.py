@@ -22,7 +22,7 @@ class Asker:
         must(f"add {name}", "add", name, "--no-container", "--network", "proxy", "--model", f"script/{name}", *more)
 
     def write(self):
-        # The file is read for each request of the model, so it must never be there in part.
+        # The file is read for each turn, so it must never be there in part.
         with open(f"{self.path}.new", "w") as file:
             json.dump({"replies": [*self.asked, {"steps": [{"say": ""}]}]}, file)
         os.rename(f"{self.path}.new", self.path)
@@ -37,10 +37,17 @@ class Asker:
     def ask(self, channel, word, **request):
         """Has the agent make a request, for a new host if nothing else is said; its id."""
         self.learn(word, **(request or {"kind": "egress", "host": f"{word}.example.org"}))
+        # A turn plays the script as it was when it began, also for what it is given in its middle.
+        until(SOON, lambda: not self.is_busy())
         before = set(ids(self.name))
         post(channel, f"please ask for {word}.")
         new = until(SOON, lambda: set(ids(self.name)) - before)
         return new.pop() if new else None
+
+    def is_busy(self):
+        """Whether it has a turn, or something that one is to begin with."""
+        return rows(f"SELECT 1 FROM delivery WHERE agent = '{self.name}' AND inflight_turn IS NOT NULL "
+                    f"UNION ALL SELECT 1 FROM inbox WHERE session LIKE 'agent:{self.name}:%'")
 
 
 def ids(agent):
