@@ -45,7 +45,7 @@ class Asker:
         return new.pop() if new else None
 
     def is_busy(self):
-        """Whether it has a turn, or something that one is to begin with."""
+        """True if it has a turn, or something that one is to begin with."""
         return rows(f"SELECT 1 FROM delivery WHERE agent = '{self.name}' AND inflight_turn IS NOT NULL "
                     f"UNION ALL SELECT 1 FROM inbox WHERE session LIKE 'agent:{self.name}:%'")
 

@@ -49,7 +49,7 @@ impl Era {
 pub struct Upstream {
     dir: tempfile::TempDir,
     repository: Repository,
-    /// Whether its commits hold what a build makes.
+    /// `true` if its commits hold what a build makes.
     built: bool,
 }
 
