@@ -14,7 +14,7 @@ use super::sql::{self, Cause};
 
 /// The size of the messages, in bytes of their texts, from which no further one is posted together with them. Their
 /// statements are in memory until the server has taken them.
-const MAX_TOGETHER: usize = 1 << 20;
+pub(super) const MAX_TOGETHER: usize = 1 << 20;
 
 /// A transaction for changes that are committed together. Unless it is committed, dropping it undoes all of them.
 pub(super) trait Batch {
@@ -43,10 +43,10 @@ enum Attempt {
     Panicked,
 }
 
-/// Returns `true` for several messages and nothing else that can be posted by [`post_as_one`].
+/// Returns `true` if all changes are messages, and [`post_as_one`] can post them.
 pub(super) fn are_posts(changes: &VecDeque<PendingChange>) -> bool {
     let bytes: Option<usize> = changes.iter().map(size).sum();
-    changes.len() > 1 && bytes.is_some_and(|bytes| bytes < MAX_TOGETHER)
+    bytes.is_some_and(|bytes| bytes < MAX_TOGETHER)
 }
 
 /// Posts messages by a transaction that was begun for one change. Returns `false` if they were not posted, and have to be tried
@@ -127,7 +127,7 @@ fn take_posts(changes: &mut VecDeque<PendingChange>, group: &mut VecDeque<Pendin
 }
 
 /// Returns the size of a message's text, in bytes. `None` for another change.
-fn size(change: &PendingChange) -> Option<usize> {
+pub(super) fn size(change: &PendingChange) -> Option<usize> {
     match &change.work {
         Work::Post(pending) => Some(pending.new.content.len()),
         Work::Any(_) => None,

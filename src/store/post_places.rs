@@ -37,7 +37,7 @@ impl Places {
         let ids: Vec<String> = ids.into_iter().collect();
         let mut found = HashMap::new();
         for ids in ids.chunks(connection.rows_of_statement()) {
-            let ids = filled_up(ids);
+            let ids = filled_up(ids.iter().map(|id| Value::from(id.clone())).collect(), 1);
             let mut statement = connection.prepare_cached(&select_places(ids.len()))?;
             let mut rows = statement.query(params_from_iter(ids))?;
             while let Some(row) = rows.next()? {
@@ -57,10 +57,11 @@ impl Places {
     pub(super) fn write_numbers(&self, transaction: &Transaction<'_>) -> sql::Result<()> {
         let changed: Vec<&Place> = self.0.values().filter(|place| place.last != place.written).collect();
         for places in changed.chunks(transaction.rows_of_statement()) {
-            let places = filled_up(places);
             let values =
                 places.iter().flat_map(|place| [Value::from(place.id.clone()), Value::from(place.last)]);
-            transaction.prepare_cached(&update_numbers(places.len()))?.send(params_from_iter(values))?;
+            let values = filled_up(values.collect(), 2);
+            let sql = update_numbers(values.len() / 2);
+            transaction.prepare_cached(&sql)?.send(params_from_iter(values))?;
         }
         Ok(())
     }
@@ -116,11 +117,12 @@ impl Place {
     }
 }
 
-/// Returns the items with the last one repeated, up to a power of two. So a statement about some of them has few texts,
-/// each of which the server has to prepare.
-fn filled_up<T: Clone>(items: &[T]) -> Vec<T> {
-    let missing = items.len().next_power_of_two() - items.len();
-    items.iter().chain(items.iter().rev().take(1).cycle().take(missing)).cloned().collect()
+/// Returns the values of a list of rows with NULL in further rows, up to a power of two. So a statement about a list has few
+/// texts, each of which the server has to prepare. NULL is the id of no channel, so these rows cost no look-up.
+fn filled_up(mut values: Vec<Value>, columns: usize) -> Vec<Value> {
+    let rows = values.len() / columns;
+    values.resize(rows.next_power_of_two() * columns, Value::Null);
+    values
 }
 
 #[cfg(test)]
@@ -128,11 +130,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_filled_up_to_a_power_of_two() {
-        let filled = |count: usize| filled_up(&(1..=count).collect::<Vec<_>>());
-        assert_eq!(filled(1), [1]);
-        assert_eq!(filled(2), [1, 2]);
-        assert_eq!(filled(3), [1, 2, 3, 3]);
-        assert_eq!(filled(5), [1, 2, 3, 4, 5, 5, 5, 5]);
+    fn a_list_is_filled_up_to_a_power_of_two() {
+        let filled = |count: i64, columns| filled_up((1..=count).map(Value::from).collect(), columns);
+        let value = Value::Integer;
+        assert_eq!(filled(1, 1), [value(1)]);
+        assert_eq!(filled(2, 1), [value(1), value(2)]);
+        assert_eq!(filled(3, 1), [value(1), value(2), value(3), Value::Null]);
+        assert_eq!(filled(2, 2), [value(1), value(2)]);
+        let three_rows = filled(6, 2);
+        assert_eq!((three_rows.len(), &three_rows[5..]), (8, &[value(6), Value::Null, Value::Null][..]));
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Begun {
     pub(super) may_change: bool,
     /// The end of the audit's chain, if the look at the fence brought it along.
     pub(super) chain_end: Option<ChainEnd>,
+    /// The time from the message's arrival at the server until it had the lock. Zero without a fence.
+    pub(super) lock_wait: Duration,
 }
 
 /// Returns the statements that begin a transaction, wait so long for the lock of all changes, and look at the fence.
@@ -54,7 +56,9 @@ impl Begun {
             _ => None,
         };
         let id = TransactionId { number: text(0), server_run: text(1) };
-        Self { id, may_change: text(2) == "t", chain_end }
+        // A clock that was set back meanwhile gives a number below zero.
+        let lock_wait = text(5).parse::<u64>().map_or(Duration::ZERO, Duration::from_micros);
+        Self { id, may_change: text(2) == "t", chain_end, lock_wait }
     }
 }
 
@@ -68,13 +72,17 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_clear_yes_allows_no_change() {
-        let begun = Begun::read(&columns(&["7", "today", "t", "12", "0aff"]));
+        let begun = Begun::read(&columns(&["7", "today", "t", "12", "0aff", "2500"]));
         assert_eq!(begun.id, TransactionId { number: "7".to_owned(), server_run: "today".to_owned() });
         assert_eq!((begun.may_change, begun.chain_end), (true, Some((12, vec![0x0a, 0xff]))));
+        assert_eq!(begun.lock_wait, Duration::from_micros(2500));
         for refused in [&["7", "today", "f", "12", "0aff"][..], &["7", "today", ""], &["7", "today"], &[]] {
             assert!(!Begun::read(&columns(refused)).may_change, "{refused:?}");
         }
         assert!(Begun::read(&columns(&["7", "today", "t"])).chain_end.is_none());
+        for odd in ["", "-3", "a while"] {
+            assert_eq!(Begun::read(&columns(&["7", "today", "t", "", "", odd])).lock_wait, Duration::ZERO);
+        }
     }
 
     #[test]

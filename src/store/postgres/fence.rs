@@ -38,7 +38,8 @@ impl Fence {
         session.batch(&format!(
             "PREPARE fence AS SELECT pg_current_xact_id(), {SERVER_RUN},
                 EXISTS (SELECT FROM gateway WHERE epoch = {epoch} AND run = '{run}' AND ended_at IS NULL),
-                last.id, encode(last.hash, 'hex')
+                last.id, encode(last.hash, 'hex'),
+                CAST(extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000 AS BIGINT)
              FROM (SELECT) AS one LEFT JOIN (SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1) AS last ON true"
         ))
     }
@@ -54,8 +55,9 @@ pub(super) enum Look {
 }
 
 impl Look {
-    /// Returns its statement. The third column says if the change may be made. The last two, which only a gateway's has, are
-    /// the end of the audit's chain.
+    /// Returns its statement. The third column says if the change may be made. The last three, which only a gateway's has, are
+    /// the end of the audit's chain, and the microseconds since the message with the begin came, most of which went by for the
+    /// lock.
     pub(super) fn statement(self) -> Cow<'static, str> {
         match self {
             Self::AtFence => Cow::Borrowed("EXECUTE fence"),

@@ -69,6 +69,8 @@ pub(in crate::store) struct Session {
     notices: RefCell<Vec<String>>,
     /// The end of the audit's chain, as far as the transaction knows it.
     chain_end: RefCell<Option<ChainEnd>>,
+    /// The time for which the last transaction waited for the lock of all changes.
+    lock_wait: Cell<Duration>,
     limit: Duration,
     // The thread of the connections ends after the last of them.
     pub(super) server: Arc<Server>,
@@ -89,6 +91,7 @@ impl Session {
             is_spoiled: Cell::new(false),
             notices: RefCell::default(),
             chain_end: RefCell::default(),
+            lock_wait: Cell::default(),
             limit,
             server,
         }
@@ -156,6 +159,16 @@ impl Session {
     /// Takes note of the end of the audit's chain, or that it is not known.
     pub(in crate::store) fn set_chain_end(&self, end: Option<ChainEnd>) {
         self.chain_end.replace(end);
+    }
+
+    /// Returns the time for which the last transaction waited for the lock of all changes.
+    pub(super) fn lock_wait(&self) -> Duration {
+        self.lock_wait.get()
+    }
+
+    /// Takes note of the time for which a transaction waited in vain for the lock of all changes.
+    pub(super) fn set_lock_wait(&self, wait: Duration) {
+        self.lock_wait.set(wait);
     }
 
     /// Makes the connection unusable, so that nobody uses it again.
@@ -302,6 +315,7 @@ impl Session {
     fn has_begun(&self, begun: Begun) -> bool {
         self.transaction.replace(begun.id);
         self.set_chain_end(begun.chain_end);
+        self.lock_wait.set(begun.lock_wait);
         begun.may_change
     }
 

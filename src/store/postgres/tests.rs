@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use futures_util::future::{LocalBoxFuture, join_all};
 use proxy::Proxy;
 use tempfile::TempDir;
 
@@ -25,7 +26,7 @@ use crate::store::location::Location;
 use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Value};
 use crate::store::writer::{LOCK_LIMIT, WriterJob};
 use crate::store::{
-    NewPost, Notice, NoticeKind, Notices, Reader, SharedConfig, Store, StoreError, WakeUrgency,
+    NewPost, Notice, NoticeKind, Notices, PostOutcome, Reader, SharedConfig, Store, StoreError, WakeUrgency,
 };
 
 /// A home whose database is a fresh schema.
@@ -131,6 +132,25 @@ async fn commits_wait_for_the_disk_if_the_address_says_so() {
         assert_eq!(decision, if setting == "off" { "on" } else { setting });
     }
     assert_eq!(rows(&place.session()), [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_sync_brings_the_changes_before_it_to_the_disk() {
+    let Some(place) = Place::new() else { return };
+    let store = place.open();
+    let admin = schemas::admin(&place.server);
+    for id in [1, 2] {
+        let change = move |transaction: &sql::Transaction<'_>| {
+            add(transaction, id)?;
+            // Asked here, because others write to the same log, and nobody syncs what comes after the change.
+            let end = "SELECT CAST(pg_current_wal_insert_lsn() AS text)";
+            transaction.query_row(end, (), |row| row.get::<String>(0))
+        };
+        let written = store.write("add a row", change).await.unwrap();
+        store.sync().await.unwrap();
+        let on_disk = format!("SELECT CAST(pg_current_wal_flush_lsn() >= '{written}'::pg_lsn AS text)");
+        assert_eq!(admin.texts(&on_disk).unwrap(), [Some("true".to_owned())]);
+    }
 }
 
 #[test]
@@ -637,6 +657,30 @@ async fn gateways_of_a_group_write_beside_each_other_and_each_has_its_own_fence(
     assert_eq!(rows(&place.session()), [1, 2, 3, 4, 6]);
 }
 
+/// Waits until this query finds a process of the server, and returns its number.
+async fn wait_for_process(session: &Session, query: &str) -> i64 {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let connection = Connection::postgres(session);
+        let found: Option<i64> = connection.query_row(query, (), |row| row.get(0)).optional().unwrap();
+        if let Some(process) = found {
+            return process;
+        }
+        assert!(Instant::now() < deadline, "no process: {query}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until a change waits for the lock of all changes, and has done so for longer than `LONG_WAIT`.
+async fn wait_until_held_up(admin: &Session, key: i64) {
+    let waiting = format!(
+        "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
+             WHERE locktype = 'advisory' AND NOT granted AND clock_timestamp() - query_start > interval '5 ms'
+             AND (CAST(CAST(classid AS BIGINT) << 32 AS BIGINT) | CAST(objid AS BIGINT)) = {key}"
+    );
+    wait_for_process(admin, &waiting).await;
+}
+
 #[tokio::test]
 async fn a_gateway_that_is_ended_while_it_waits_for_the_lock_makes_no_change() {
     let Some(place) = Place::new() else { return };
@@ -649,18 +693,7 @@ async fn a_gateway_that_is_ended_while_it_waits_for_the_lock_makes_no_change() {
         async move { write(&store, 1).await }
     });
     let admin = schemas::admin(&place.server);
-    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-                       AND (CAST(CAST(classid AS BIGINT) << 32 AS BIGINT) | CAST(objid AS BIGINT)) = ?1";
-    let key = other.server.settings.lock_key();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let count: i64 = Connection::postgres(&admin).query_row(waiting, [key], |row| row.get(0)).unwrap();
-        if count > 0 {
-            break;
-        }
-        assert!(Instant::now() < deadline, "the change does not wait");
-        tokio::task::yield_now().await;
-    }
+    wait_until_held_up(&admin, other.server.settings.lock_key()).await;
     // Its statement has begun already, and would see the row as it was then.
     Connection::postgres(&other).execute("UPDATE gateway SET ended_at = 1, ended_by = 2", ()).unwrap();
     held.commit().unwrap();
@@ -668,6 +701,144 @@ async fn a_gateway_that_is_ended_while_it_waits_for_the_lock_makes_no_change() {
     assert!(matches!(refused, StoreError::Fenced { .. }), "{refused:?}");
     assert!(rows(&place.session()).is_empty());
     store.until_fenced().await;
+}
+
+#[test]
+fn a_wait_in_vain_for_the_lock_counts_as_a_long_one() {
+    let Some(place) = Place::new() else { return };
+    let (other, session) = (place.session(), place.session());
+    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
+    let refused = LockedTransaction::begin(&session, Instant::now()).map(drop).unwrap_err();
+    assert_eq!((refused.cause(), session.lock_wait()), (Cause::Locked, LOCK_LIMIT));
+    held.commit().unwrap();
+    LockedTransaction::begin(&session, lock_deadline()).unwrap().commit().unwrap();
+    assert_eq!(session.lock_wait(), Duration::ZERO);
+}
+
+/// Messages that were submitted, each with what becomes of it.
+type Posting<'s> = Vec<LocalBoxFuture<'s, Result<PostOutcome, StoreError>>>;
+
+/// Opens the store of a gateway of a group, with a channel for messages.
+async fn grouped(place: &Place) -> Store {
+    let store = place.open();
+    let config = SharedConfig { text: "{}".to_owned(), root: "/x".to_owned(), by: "first".to_owned() };
+    assert!(store.gateway_group().make("mark".to_owned(), config, entry(1), 1).await.unwrap());
+    drop(store);
+    let store = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
+    make(&store, "ops", &["a"]).await;
+    store
+}
+
+/// Posts "1" and "2" as one change that `other` holds up. By that the gateway learns that others have changes, too.
+async fn post_two_held_up(store: &Store, other: &Session, admin: &Session) {
+    let held = LockedTransaction::begin(other, lock_deadline()).unwrap();
+    let posts = ["1", "2"].map(|text| says("ops", "human:ann", text)).to_vec();
+    let mut posting = Box::pin(post_at_once(store, posts));
+    // The first look submits them.
+    assert!(futures_util::poll!(&mut posting).is_pending());
+    wait_until_held_up(admin, other.server.settings.lock_key()).await;
+    held.commit().unwrap();
+    assert!(posting.await.iter().all(Result::is_ok));
+}
+
+/// Submits messages while somebody has the lock of all changes with this key. The first one waits for it before the others come.
+async fn submit_held_up<'s>(store: &'s Store, admin: &Session, key: i64, texts: &[&str]) -> Posting<'s> {
+    let mut posting = Posting::new();
+    for text in texts {
+        let mut post: LocalBoxFuture<'s, _> = Box::pin(store.posts().add(says("ops", "human:ann", text)));
+        // The first look submits it.
+        assert!(futures_util::poll!(&mut post).is_pending());
+        posting.push(post);
+        wait_until_held_up(admin, key).await;
+    }
+    posting
+}
+
+/// Returns the number of the message, if it was posted.
+fn seq(outcome: Result<PostOutcome, StoreError>) -> Option<u64> {
+    outcome.ok().and_then(PostOutcome::posted).map(|posted| posted.seq)
+}
+
+/// Returns the texts of all messages, in their order.
+fn said(session: &Session) -> Vec<String> {
+    let connection = Connection::postgres(session);
+    let mut statement = connection.prepare("SELECT content FROM message ORDER BY seq").unwrap();
+    statement.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn messages_that_come_while_another_gateway_has_the_lock_are_posted_together() {
+    let Some(place) = Place::new() else { return };
+    let store = grouped(&place).await;
+    let (other, admin) = (place.session(), schemas::admin(&place.server));
+    post_two_held_up(&store, &other, &admin).await;
+    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
+    let key = other.server.settings.lock_key();
+    let posting = submit_held_up(&store, &admin, key, &["3", "4", "5"]).await;
+    held.commit().unwrap();
+    let seqs: Vec<_> = join_all(posting).await.into_iter().map(seq).collect();
+    assert_eq!(seqs, [Some(3), Some(4), Some(5)]);
+    let changes = "SELECT CAST(count(DISTINCT CAST(xmin AS text)) AS text) FROM message WHERE seq > 2";
+    assert_eq!(other.texts(changes).unwrap(), [Some("1".to_owned())]);
+    assert!(store.audit().verify().await.unwrap().broken.is_none());
+}
+
+#[tokio::test]
+async fn messages_that_gather_at_a_gateway_that_is_ended_are_not_posted() {
+    let Some(place) = Place::new() else { return };
+    let store = grouped(&place).await;
+    let (other, admin) = (place.session(), schemas::admin(&place.server));
+    post_two_held_up(&store, &other, &admin).await;
+    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
+    let key = other.server.settings.lock_key();
+    let posting = submit_held_up(&store, &admin, key, &["3", "4"]).await;
+    Connection::postgres(&other).execute("UPDATE gateway SET ended_at = 1, ended_by = 2", ()).unwrap();
+    held.commit().unwrap();
+    for outcome in join_all(posting).await {
+        assert!(matches!(outcome, Err(StoreError::Fenced { .. })), "{outcome:?}");
+    }
+    assert_eq!(said(&other), ["1", "2"]);
+    store.until_fenced().await;
+}
+
+#[tokio::test]
+async fn a_message_that_came_during_the_wait_and_fails_takes_no_other_with_it() {
+    let Some(place) = Place::new() else { return };
+    let store = grouped(&place).await;
+    let (other, admin) = (place.session(), schemas::admin(&place.server));
+    other.batch("CREATE UNIQUE INDEX each_once ON message (content)").unwrap();
+    post_two_held_up(&store, &other, &admin).await;
+    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
+    let key = other.server.settings.lock_key();
+    let posting = submit_held_up(&store, &admin, key, &["3", "1", "4"]).await;
+    held.commit().unwrap();
+    let seqs: Vec<_> = join_all(posting).await.into_iter().map(seq).collect();
+    assert_eq!(seqs, [Some(3), None, Some(4)]);
+    assert_eq!(said(&other), ["1", "2", "3", "4"]);
+    assert!(store.audit().verify().await.unwrap().broken.is_none());
+}
+
+#[tokio::test]
+async fn messages_that_gathered_on_a_connection_that_breaks_are_posted_once() {
+    let Some(place) = Place::new() else { return };
+    let store = grouped(&place).await;
+    let (other, admin) = (place.session(), schemas::admin(&place.server));
+    let blocking = place.session();
+    post_two_held_up(&store, &other, &admin).await;
+    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
+    let key = other.server.settings.lock_key();
+    let posting = submit_held_up(&store, &admin, key, &["3", "4", "5"]).await;
+    // Once they have the lock of all changes, they have gathered, and their first statement waits for this table.
+    blocking.batch("BEGIN; LOCK TABLE channel IN ACCESS EXCLUSIVE MODE").unwrap();
+    held.commit().unwrap();
+    let waiting = "SELECT pid FROM pg_locks WHERE NOT granted AND relation = CAST('channel' AS regclass)
+                       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    end_connection(&place, wait_for_process(&blocking, waiting).await);
+    blocking.batch("ROLLBACK").unwrap();
+    let seqs: Vec<_> = join_all(posting).await.into_iter().map(seq).collect();
+    assert_eq!(seqs, [Some(3), Some(4), Some(5)]);
+    assert_eq!(said(&other), ["1", "2", "3", "4", "5"]);
+    assert!(store.audit().verify().await.unwrap().broken.is_none());
 }
 
 #[tokio::test]

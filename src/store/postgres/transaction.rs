@@ -7,7 +7,7 @@ use super::begin::{self, TransactionId};
 use super::fence::Look;
 use super::session::Session;
 use super::text::literal;
-use crate::store::sql::Result;
+use crate::store::sql::{Cause, Result};
 use crate::store::writer::LOCK_LIMIT;
 
 /// What the server says of a transaction whose commit got no answer.
@@ -50,8 +50,14 @@ pub(super) fn begin_locked(session: &Session, deadline: Instant, look: Look) -> 
 
 /// Undoes the transaction if its begin failed: the lock was not to be had, or the fence was in the way.
 fn or_undone(session: &Session, begun: Result<()>) -> Result<()> {
-    if begun.is_err() && session.is_usable() {
-        roll_back(session)?;
+    if let Err(error) = &begun {
+        // The server has measured no wait, because there was no look at the fence.
+        if error.cause() == Cause::Locked {
+            session.set_lock_wait(LOCK_LIMIT);
+        }
+        if session.is_usable() {
+            roll_back(session)?;
+        }
     }
     begun
 }

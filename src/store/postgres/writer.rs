@@ -22,6 +22,9 @@ use crate::store::writer::WritingDriver;
 /// The pause between two attempts to reach the server that has to say what became of a commit.
 const OUTCOME_PAUSE: Duration = Duration::from_millis(200);
 
+/// The shortest wait for the lock of all changes by which a gateway counts as held up.
+const LONG_WAIT: Duration = Duration::from_millis(1);
+
 /// The connection that changes are made through. A broken one is replaced at the next change.
 pub(in crate::store) struct WritingSession {
     session: Session,
@@ -99,14 +102,36 @@ impl WritingSession {
     /// would wait for no disk.
     pub(in crate::store) fn flush(&mut self) -> Result<()> {
         self.with_connection(|session| {
-            // One message, because each is a way to the server and back.
-            session.batch(&format!("BEGIN; {}", session.server.settings.commit_wait.for_decision()))?;
-            let flushed = session.batch("SELECT pg_logical_emit_message(true, 'flock', ''); COMMIT");
+            // One message, because each is a way to the server and back, and a gateway at work syncs dozens of times a second.
+            let flushed = session.batch(&format!(
+                "BEGIN; {}; SELECT pg_logical_emit_message(true, 'flock', ''); COMMIT",
+                session.server.settings.commit_wait.for_decision()
+            ));
             if flushed.is_err() {
                 end(session);
             }
             flushed
         })
+    }
+
+    /// Begins a transaction. If its begin travels alone, it has the lock of all changes when this returns.
+    fn begin_batch(
+        &mut self,
+        deadline: Instant,
+        savepoint: Savepoint,
+        travel: BeginTravel,
+    ) -> Result<WritingBatch<'_>> {
+        let look = if self.fence.is_some() { Look::AtFence } else { Look::Without };
+        // A begin that travels with the first statement fails with it. So it does only if the connection works, because a
+        // begin that fails by itself is repeated on another one.
+        self.with_connection(|session| {
+            if travel == BeginTravel::WithStatement && session.is_fresh() {
+                send_begin(session, deadline, look)
+            } else {
+                begin_locked(session, deadline, look)
+            }
+        })?;
+        Ok(WritingBatch { writer: self, savepoint, notices: 0, has_ended: false })
     }
 
     /// Runs `work`, which may be repeated, on the connection. If that turns out to be broken, it is replaced once.
@@ -151,16 +176,22 @@ impl WritingDriver for WritingSession {
     type Batch<'d> = WritingBatch<'d>;
 
     fn begin(&mut self, deadline: Instant, changes: usize) -> Result<WritingBatch<'_>> {
-        let look = if self.fence.is_some() { Look::AtFence } else { Look::Without };
-        let savepoint = if changes == 1 { Savepoint::NotNeeded } else { Savepoint::Absent };
-        // The begin of a change that is alone travels with its first statement, and its failure is that of the change. So it
-        // does only if the connection works, because a begin that fails by itself is repeated on another one. Of several
-        // changes, those that still have time wait for the lock again when the oldest is refused.
-        self.with_connection(|session| {
-            let begin = if changes == 1 && session.is_fresh() { send_begin } else { begin_locked };
-            begin(session, deadline, look)
-        })?;
-        Ok(WritingBatch { writer: self, savepoint, notices: 0, has_ended: false })
+        if changes == 1 {
+            // Its begin travels with its first statement, whose failure is that of the change anyway.
+            return self.begin_batch(deadline, Savepoint::NotNeeded, BeginTravel::WithStatement);
+        }
+        // Those that still have time wait for the lock again when the oldest is refused.
+        self.begin_batch(deadline, Savepoint::Absent, BeginTravel::Alone)
+    }
+
+    fn begin_posts(&mut self, deadline: Instant) -> Result<WritingBatch<'_>> {
+        let travel = if self.is_held_up() { BeginTravel::Alone } else { BeginTravel::WithStatement };
+        self.begin_batch(deadline, Savepoint::NotNeeded, travel)
+    }
+
+    fn is_held_up(&self) -> bool {
+        // A gateway without others has the lock for itself, and what it waits for is the processor.
+        self.is_in_group() && self.session.lock_wait() >= LONG_WAIT
     }
 
     fn connection(&self) -> Option<sql::Connection<'_>> {
@@ -175,6 +206,14 @@ pub(in crate::store) struct WritingBatch<'d> {
     /// The number of notices before the change that is being made.
     notices: usize,
     has_ended: bool,
+}
+
+/// The message in which a transaction's begin travels to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BeginTravel {
+    /// With the first statement, which costs no way of its own, if the connection is known to work.
+    WithStatement,
+    Alone,
 }
 
 /// The state of the savepoint to which a change is undone.
