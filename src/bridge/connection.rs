@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
 
-use super::decision::{Decisions, WrongAnswers};
+use super::decision::{Decisions, Unanswered, WrongAnswers};
 use super::inbound::{Inbound, Taken};
 use super::message::{IncomingMessage, LinkedChannel, PlatformEvent, Position};
 use super::outbound::{Attempt, Outbound};
@@ -82,6 +82,7 @@ pub(super) struct Connection {
     shared: Arc<SharedState>,
     turns: Turns,
     wrong: Mutex<WrongAnswers>,
+    unanswered: Unanswered,
 }
 
 impl Connection {
@@ -92,13 +93,13 @@ impl Connection {
         shared: Arc<SharedState>,
         turns: Turns,
     ) -> Self {
-        let (swarm, wrong) = (triage.swarm().clone(), Mutex::default());
-        Self { swarm, triage, bridge, platform, shared, turns, wrong }
+        let (swarm, wrong, unanswered) = (triage.swarm().clone(), Mutex::default(), Unanswered::default());
+        Self { swarm, triage, bridge, platform, shared, turns, wrong, unanswered }
     }
 
     fn decisions(&self) -> Decisions<'_> {
-        let Self { triage, bridge, platform, wrong, .. } = self;
-        Decisions { triage, bridge, platform: &**platform, wrong }
+        let Self { triage, bridge, platform, wrong, unanswered, .. } = self;
+        Decisions { triage, bridge, platform: &**platform, wrong, unanswered }
     }
 
     /// Runs until it is dropped. Every step of both ways is committed before the next one, so it can be dropped at any

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::message::{
     BotAccount, Button, ExternalChannel, IncomingFile, IncomingMessage, OutgoingMessage, PlatformEvent,
@@ -53,9 +53,11 @@ pub(crate) struct FakePlatform {
     /// Answers that only one account sees: the account and the text.
     answers: Mutex<Vec<(String, String)>>,
     failures: Mutex<VecDeque<(PlatformError, Arrival)>>,
-    /// The channel in which sending is never answered.
+    /// The channel in which sending is not answered.
     silent: Mutex<Option<(String, Arrival)>>,
-    /// Wakes after each request that is never answered.
+    /// The requests that were not answered.
+    held: Mutex<Vec<oneshot::Sender<Option<PlatformError>>>>,
+    /// Wakes after each request that is not answered.
     pub(crate) unanswered: Notify,
 }
 
@@ -79,6 +81,7 @@ impl FakePlatform {
             answers: Mutex::default(),
             failures: Mutex::default(),
             silent: Mutex::default(),
+            held: Mutex::default(),
             unanswered: Notify::new(),
         }
     }
@@ -91,6 +94,16 @@ impl FakePlatform {
     /// Answers again in all channels.
     pub(crate) fn answer_again(&self) {
         *lock(&self.silent) = None;
+    }
+
+    /// Answers the requests that were not answered and whose messages arrived, with an error if there is one, and answers
+    /// again in all channels.
+    pub(crate) fn answer_late(&self, error: Option<&PlatformError>) {
+        self.answer_again();
+        for held in lock(&self.held).drain(..) {
+            // Those that were given up are not there to be answered.
+            let _ = held.send(error.cloned());
+        }
     }
 
     /// Has the next request to send or edit fail.
@@ -186,11 +199,17 @@ impl Platform for FakePlatform {
         if let Some((external, arrival)) = lock(&self.silent).clone()
             && external == message.external
         {
-            if arrival == Arrival::Arrived {
-                self.keep(message);
-            }
+            let kept = (arrival == Arrival::Arrived).then(|| self.keep(message));
+            let (answer, answered) = oneshot::channel();
+            lock(&self.held).push(answer);
             self.unanswered.notify_one();
-            return Box::pin(std::future::pending());
+            return Box::pin(async move {
+                match (answered.await, kept) {
+                    (Ok(None), Some(id)) => Ok(id),
+                    (Ok(Some(error)), Some(_)) => Err(error),
+                    _ => std::future::pending().await,
+                }
+            });
         }
         let failure = lock(&self.failures).pop_front();
         if failure.is_none() {

@@ -8,6 +8,7 @@ mod answer;
 mod policy;
 mod sending;
 mod shown;
+mod unanswered;
 mod wrong;
 
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,7 @@ use crate::swarm::triage::{ApprovalDecision, BridgePerson, DecideError, Decider,
 use crate::sync::lock;
 use answer::{TypedAnswer, Verb};
 use policy::{Attempt, Facts, Place, Refusal};
+pub(super) use unanswered::Unanswered;
 pub(super) use wrong::WrongAnswers;
 
 /// The side of a bridge by which people decide about requests.
@@ -30,6 +32,7 @@ pub(super) struct Decisions<'a> {
     pub(super) bridge: &'a Bridge,
     pub(super) platform: &'a dyn Platform,
     pub(super) wrong: &'a Mutex<WrongAnswers>,
+    pub(super) unanswered: &'a Unanswered,
 }
 
 /// A person's words about a request.
@@ -52,7 +55,9 @@ impl Decisions<'_> {
     /// Returns an error if the database fails. The event has to be given again.
     pub(super) async fn pressed(&self, press: &PressedButton) -> Result<(), StoreError> {
         let Some((verb, code)) = answer::button(&press.button) else { return Ok(()) };
-        let shown = self.triage.swarm().store().decision_messages().by_code(&code).await?;
+        let messages = || self.triage.swarm().store().decision_messages();
+        // Its code is known before its message is recorded, and a button counts on the recorded message only.
+        let shown = self.recorded(&press.external, || messages().by_code(&code)).await?;
         let to = pseudo_message(&press.external, &press.message, &press.sender);
         let place = Place::Message { external: &press.external, message: &press.message };
         let said = Said { to: &to, verb, reason: None, place, at: None, is_forwarded: false };
@@ -134,7 +139,9 @@ impl Decisions<'_> {
         channel: &'m str,
     ) -> Result<Option<(DecisionMessage, &'m str)>, StoreError> {
         let Some(id) = &message.reply_to else { return Ok(None) };
-        for external in [message.external.as_str(), channel] {
+        let places = [message.external.as_str(), channel];
+        let places = if message.external == channel { &places[..1] } else { &places[..] };
+        for &external in places {
             if let Some(found) = self.by_message(external, id).await? {
                 return Ok(Some((found, external)));
             }
@@ -143,8 +150,25 @@ impl Decisions<'_> {
     }
 
     async fn by_message(&self, external: &str, message: &str) -> Result<Option<DecisionMessage>, StoreError> {
-        let store = self.triage.swarm().store();
-        store.decision_messages().by_message(&self.bridge.name, external, message).await
+        let messages = || self.triage.swarm().store().decision_messages();
+        self.recorded(external, || messages().by_message(&self.bridge.name, external, message)).await
+    }
+
+    /// Looks for a message about a request in a channel. If none is recorded and one is being sent there, it looks again
+    /// after that, because it may be the one: people see a message before the platform has answered its sending.
+    async fn recorded<F: Future<Output = Result<Option<DecisionMessage>, StoreError>>>(
+        &self,
+        external: &str,
+        look: impl Fn() -> F,
+    ) -> Result<Option<DecisionMessage>, StoreError> {
+        // Taken before the first look: a sending may end, and record its message, while that look goes on.
+        let sendings = self.unanswered.to(external);
+        let found = look().await?;
+        if sendings.is_empty() || found.as_ref().is_some_and(|found| found.message.is_some()) {
+            return Ok(found);
+        }
+        unanswered::ended(&sendings, unanswered::LONGEST_WAIT).await;
+        look().await
     }
 
     async fn is_linked(&self, external: &str, channel: &str) -> Result<bool, StoreError> {

@@ -182,6 +182,8 @@ impl Decisions<'_> {
         outgoing: OutgoingMessage<'_>,
     ) -> Result<Result<(), PlatformError>, StoreError> {
         let store = self.triage.swarm().store();
+        // Until the id is recorded, or the attempt has failed.
+        let _sending = self.unanswered.begin(&message.external);
         let (key, repeated) = (key(message), format!("{}{PERHAPS_REPEATED}", outgoing.markdown));
         let mut outgoing = OutgoingMessage { key: &key, ..outgoing };
         let mut found = None;

@@ -1,3 +1,4 @@
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ struct Rig {
     bridge: Bridge,
     platform: FakePlatform,
     wrong: Mutex<WrongAnswers>,
+    unanswered: Unanswered,
     _events: mpsc::UnboundedReceiver<crate::swarm::scheduler::SchedulerEvent>,
 }
 
@@ -82,13 +84,13 @@ impl Rig {
         let swarm = Arc::new(Swarm::new(SwarmParts { live, store, notifier }));
         let bridge = Bridge::new("matrix", PlatformName::Matrix);
         let triage = Triage::new(swarm, Arc::new(Works));
-        let wrong = Mutex::default();
-        Self { _folder: folder, home, triage, bridge, platform, wrong, _events: events }
+        let (wrong, unanswered) = (Mutex::default(), Unanswered::default());
+        Self { _folder: folder, home, triage, bridge, platform, wrong, unanswered, _events: events }
     }
 
     fn decisions(&self) -> Decisions<'_> {
-        let Self { triage, bridge, platform, wrong, .. } = self;
-        Decisions { triage, bridge, platform, wrong }
+        let Self { triage, bridge, platform, wrong, unanswered, .. } = self;
+        Decisions { triage, bridge, platform, wrong, unanswered }
     }
 
     fn store(&self) -> &Arc<Store> {
@@ -134,6 +136,35 @@ impl Rig {
         let message = self.platform.sent().pop().unwrap();
         let code = code_of(&message);
         (row, message, code)
+    }
+
+    /// Shows what waits in the room, and has `act` done with the message before the platform answers the sending, with an
+    /// error if there is one. Returns the result of `act`, which must wait for the answer.
+    async fn before_the_answer<T>(
+        &self,
+        error: Option<&PlatformError>,
+        act: impl AsyncFnOnce(SentMessage) -> T,
+    ) -> T {
+        self.platform.fall_silent(ROOM, Arrival::Arrived);
+        let acts = async {
+            self.platform.unanswered.notified().await;
+            let mut acted = pin!(act(self.platform.sent().pop().unwrap()));
+            // It has the time of some looks into the database, after which it would be over if it did not wait.
+            for _ in 0..20 {
+                tokio::select! {
+                    biased;
+                    _ = &mut acted => panic!("it did not wait for the answer"),
+                    _ = self.store().requests().list(false, 1) => {}
+                }
+            }
+            self.platform.answer_late(error);
+            acted.await
+        };
+        tokio::join!(self.settle(), acts).1
+    }
+
+    async fn react(&self, external: &str, message: &str, emoji: &str) {
+        self.decisions().reacted(external, message, &sender(ANN), emoji).await.unwrap();
     }
 
     async fn press(&self, account: &str, message: &SentMessage, button: &str) -> Vec<(String, String)> {
@@ -722,6 +753,65 @@ async fn a_channel_that_does_not_answer_holds_up_no_message_of_another() {
         () = works => {}
     }
     assert_eq!(rig.platform.sent()[0].external, "!other:e.org");
+}
+
+#[tokio::test]
+async fn what_people_do_before_the_platform_has_answered_the_sending_decides() {
+    let rig = Rig::new().await;
+    let row = rig.ask_for("a.example").await;
+    let reacts = async |message: SentMessage| rig.react(ROOM, &message.id, "👍").await;
+    rig.before_the_answer(None, reacts).await;
+    assert_eq!(rig.platform.take_answers(), [(ANN.to_owned(), format!("You approved {}.", row.id))]);
+    rig.until(&row.id, RequestState::Done).await;
+    let row = rig.ask_for("b.example").await;
+    let replies = async |message: SentMessage| {
+        rig.write(IncomingMessage { reply_to: Some(message.id), ..text("deny not now") }).await
+    };
+    let denied = rig.before_the_answer(None, replies).await;
+    assert_eq!(denied, (true, Some(format!("You denied {}.", row.id))));
+    let row = rig.ask_for("c.example").await;
+    let presses = async |message: SentMessage| rig.approve(ANN, &message).await;
+    let approved = rig.before_the_answer(None, presses).await;
+    assert_eq!(approved, format!("You approved {}.", row.id));
+    rig.until(&row.id, RequestState::Done).await;
+    rig.settle().await;
+    let sent = rig.platform.sent();
+    assert!(sent.len() == 3 && sent.iter().all(|sent| sent.is_edited && sent.buttons.is_empty()), "{sent:?}");
+}
+
+#[tokio::test]
+async fn a_reaction_before_a_sending_fails_decides_nothing() {
+    let rig = Rig::new().await;
+    let row = rig.ask_for("a.example").await;
+    let down = PlatformError::Unavailable("down".into());
+    let reacts = async |message: SentMessage| rig.react(ROOM, &message.id, "👍").await;
+    rig.before_the_answer(Some(&down), reacts).await;
+    rig.assert_waits(&row.id).await;
+    assert_eq!(rig.platform.take_answers(), []);
+}
+
+#[tokio::test]
+async fn nothing_waits_for_a_sending_but_what_may_be_about_its_message() {
+    const OTHER: &str = "!other:e.org";
+    let rig = Rig::new().await;
+    let (row, message, _) = rig.shown("a.example").await;
+    rig.store().links().add(link("other", OTHER), entry()).await.unwrap();
+    rig.platform.fall_silent(OTHER, Arrival::Arrived);
+    let events = async {
+        rig.platform.unanswered.notified().await;
+        rig.react(OTHER, "m77", "👀").await;
+        let reply = IncomingMessage { external: OTHER.into(), reply_to: Some("m77".into()), ..text("hello") };
+        assert_eq!(rig.write(reply).await, (false, None));
+        rig.react(ROOM, "m77", "👎").await;
+        rig.assert_waits(&row.id).await;
+        rig.react(ROOM, &message.id, "👎").await;
+    };
+    tokio::select! {
+        () = rig.settle() => panic!("the silent channel has answered"),
+        // Far less than the longest wait for a sending.
+        ended = tokio::time::timeout(Duration::from_secs(20), events) => ended.unwrap(),
+    }
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Denied);
 }
 
 #[tokio::test]
