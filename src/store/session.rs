@@ -103,7 +103,10 @@ pub struct StoredPrompt {
 // Whether a turn runs is computed from the turns, so it can't contradict them.
 const COLUMNS: &str = "key, file, state, created_at, updated_at, turns,
     EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running'),
-    model, input, output, cache_read, cache_write, coalesce(renewed_at, created_at), pending_calls";
+    model, input, output, cache_read, cache_write, pending_calls";
+
+/// The time at which a session's conversation was begun, last restarted or last compacted. Read after [`COLUMNS`].
+const BEGAN_AT: &str = "coalesce(renewed_at, created_at)";
 
 fn session(row: &Row<'_>) -> sql::Result<Session> {
     Ok(Session {
@@ -116,8 +119,8 @@ fn session(row: &Row<'_>) -> sql::Result<Session> {
         running: row.get(6)?,
         model: row.get(7)?,
         tokens: TokenCounts::at(row, 8)?,
-        began_at: row.get(12)?,
-        pending: pending_calls(row, 13)?,
+        began_at: row.get(13)?,
+        pending: pending_calls(row, 12)?,
     })
 }
 
@@ -195,7 +198,7 @@ fn find(connection: &Connection<'_>, key: &SessionKey) -> sql::Result<Option<Ses
 
 fn find_where(connection: &Connection<'_>, key: &SessionKey, compared: &str) -> sql::Result<Option<Session>> {
     connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM session WHERE {compared}"))?
+        .prepare_cached(&format!("SELECT {COLUMNS}, {BEGAN_AT} FROM session WHERE {compared}"))?
         .query_row([key.as_str()], session)
         .optional()
 }
@@ -244,13 +247,14 @@ fn list(connection: &Connection<'_>, agent: Option<&AgentId>, limit: u32) -> sql
     match agent {
         Some(agent) => connection
             .prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM session WHERE agent = ?1 ORDER BY updated_at DESC, key DESC LIMIT ?2"
+                "SELECT {COLUMNS}, {BEGAN_AT} FROM session WHERE agent = ?1
+                 ORDER BY updated_at DESC, key DESC LIMIT ?2"
             ))?
             .query_map((agent.as_str(), limit), session)?
             .collect(),
         None => connection
             .prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM session ORDER BY updated_at DESC, key DESC LIMIT ?1"
+                "SELECT {COLUMNS}, {BEGAN_AT} FROM session ORDER BY updated_at DESC, key DESC LIMIT ?1"
             ))?
             .query_map([limit], session)?
             .collect(),
@@ -301,7 +305,7 @@ impl<A> Sessions<&Database<A>> {
         self.read("find old request sessions", |connection| {
             connection
                 .prepare_cached(&format!(
-                    "SELECT {COLUMNS} FROM session WHERE kind = 'request' AND updated_at < ?1
+                    "SELECT {COLUMNS}, {BEGAN_AT} FROM session WHERE kind = 'request' AND updated_at < ?1
                        AND NOT EXISTS
                          (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running')
                      ORDER BY updated_at, key LIMIT ?2"
@@ -330,7 +334,7 @@ impl<A> Sessions<&Database<A>> {
     pub(crate) async fn began_at(self, key: &SessionKey) -> Result<Option<i64>, StoreError> {
         self.read("find a session", |connection| {
             connection
-                .prepare_cached("SELECT coalesce(renewed_at, created_at) FROM session WHERE key = ?1")?
+                .prepare_cached(&format!("SELECT {BEGAN_AT} FROM session WHERE key = ?1"))?
                 .query_row([key.as_str()], |row| row.get(0))
                 .optional()
         })
