@@ -656,10 +656,9 @@ impl UsageRecords<&Store> {
         .await
     }
 
-    /// Replaces a reservation by the actual usage, or releases it if `used` is `None`, without waiting for the commit. Does
-    /// nothing if `id` is not reserved.
-    pub(crate) fn settle(self, id: i64, used: Option<(TokenCounts, Option<u64>)>) {
-        let settlement = CallSettlement { id, used };
+    /// Replaces a reservation by the actual usage, or releases it, without waiting for the commit. Does nothing if the call
+    /// is not reserved.
+    pub(crate) fn settle(self, settlement: CallSettlement) {
         self.write_behind("settle a model call", move |transaction| settle(transaction, settlement));
     }
 

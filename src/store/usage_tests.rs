@@ -48,10 +48,10 @@ async fn a_reservation_is_replaced_by_the_actual_usage() {
         (2, 1, 2000, 50)
     );
     let truth = TokenCounts { input: 10, output: 20, cache_read: 30, cache_write: 40 };
-    store.usage().settle(1, Some((truth, Some(7))));
-    store.usage().settle(2, None);
-    store.usage().settle(1, Some((truth, Some(700))));
-    store.usage().settle(3, Some((truth, Some(700))));
+    store.usage().settle(CallSettlement { id: 1, used: Some((truth, Some(7))) });
+    store.usage().settle(CallSettlement { id: 2, used: None });
+    store.usage().settle(CallSettlement { id: 1, used: Some((truth, Some(700))) });
+    store.usage().settle(CallSettlement { id: 3, used: Some((truth, Some(700))) });
     store.settle().await.unwrap();
     let agents = by(&store, UsageBy::Agent).await;
     assert_eq!(agents.len(), 1);
@@ -155,7 +155,7 @@ async fn a_limit_is_listed_with_what_is_used_and_reserved_of_it() {
     store.usage().reserve(call(1, "a", Some("dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
     store.usage().reserve(call(2, "b", None, 400, None), vec![]).await.unwrap().unwrap();
     let truth = TokenCounts { input: 10, output: 20, cache_read: 30, cache_write: 40 };
-    store.usage().settle(1, Some((truth, Some(7))));
+    store.usage().settle(CallSettlement { id: 1, used: Some((truth, Some(7))) });
     store.settle().await.unwrap();
     let agent = |id: &str| limit(UsageScope::Agent(id.parse().unwrap()), Some(5000), None);
     let limits = vec![limit(UsageScope::Day, Some(5000), None), agent("a"), agent("b"), agent("c")];
@@ -172,7 +172,7 @@ async fn reservations_of_a_dead_process_count_as_used() {
     let (_folder, store) = open();
     store.usage().reserve(call(1, "coder", None, 900, Some(50)), vec![]).await.unwrap().unwrap();
     assert_eq!(store.usage().settle_all().await.unwrap(), 1);
-    store.usage().settle(1, None);
+    store.usage().settle(CallSettlement { id: 1, used: None });
     store.settle().await.unwrap();
     assert_eq!(by(&store, UsageBy::Agent).await[0].cost_micros, 50);
     assert_eq!(store.usage().settle_all().await.unwrap(), 0);

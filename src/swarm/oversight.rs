@@ -388,7 +388,7 @@ struct ReservationGuard<'s> {
 impl Drop for ReservationGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.store.usage().settle(id, None);
+            self.store.usage().settle(CallSettlement { id, used: None });
         }
     }
 }
@@ -457,8 +457,8 @@ impl Oversight for TeamOversight {
     }
 
     fn settle(&self, reservation: Reservation, taken: CallUsage) {
-        if let Some(CallSettlement { id, used }) = self.end_call(&reservation, taken) {
-            self.swarm.store().usage().settle(id, used);
+        if let Some(settlement) = self.end_call(&reservation, taken) {
+            self.swarm.store().usage().settle(settlement);
         }
     }
 
