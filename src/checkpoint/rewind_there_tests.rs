@@ -153,7 +153,7 @@ impl Stage {
         self.mode("src/deep/run.sh", 0o755);
         self.write("large", (0..700 << 10).map(|at: u32| (at % 251) as u8).collect::<Vec<_>>());
         let sparse = std::fs::File::create(self.at("sparse")).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", 9 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", 3 << 20).unwrap();
         self.write("link or file", "file");
         self.write("file or folder", "file");
         self.write("folder or link/inner/file", "inner");
@@ -228,7 +228,8 @@ fn add(root: &Path, folder: &Path, found: &mut State) {
         } else if meta.is_file() {
             let bytes = std::fs::read(&path).unwrap();
             let blocks = if meta.blocks() * 512 < 2 << 20 { "" } else { "full " };
-            let content = super::super::content::ContentId::of_file(&bytes);
+            // Not a `ContentId`: a debug build takes long to find the zeros that it leaves out.
+            let content = hex(&Sha256::digest(&bytes));
             format!("{blocks}file {:o} of {} {content}", meta.mode() & 0o777, bytes.len())
         } else {
             // No rewind makes or keeps it.
@@ -332,7 +333,7 @@ async fn a_connection_that_breaks_at_any_request_leaves_a_rewind_that_is_complet
         }
         assert!(!stage.is_interrupted());
         assert_eq!(stage.state(), states[now], "step {step}, after {begun} that were begun");
-        step += 1 + step / 8;
+        step += 1 + step / 16;
     }
     assert!(begun > 5, "{begun}");
 }
