@@ -4,7 +4,7 @@
 # Needs python3 with venv and PyPI; node 20 or newer and npm's registry, else that client is left out and named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. standalone/python.sh
+. standalone/bridge_stage.sh
 
 # The versions that are checked against.
 python_sdk=a2a-sdk==1.3.0
@@ -29,7 +29,7 @@ python_token=$(token python)
 node_token=$(token javascript)
 A2A_TOKEN=$python_token "$work/venv/bin/python" standalone/a2a_client.py "$port"
 
-if node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' 2>/dev/null; then
+if has_node 20; then
     mkdir "$work/node"
     (cd "$work/node" && npm init --yes >/dev/null && npm install --silent --no-audit --no-fund "$node_sdk")
     # A module's imports are looked for beside it.

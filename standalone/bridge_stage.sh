@@ -53,6 +53,11 @@ with_python() {
     python=$folder/bin/python
 }
 
+# Succeeds if the node here has at least this major version.
+has_node() {
+    node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= Number(process.argv[1]) ? 0 : 1)' "$1" 2>/dev/null
+}
+
 # A folder `node` in `work` with this module of standalone/, and these packages of npm beside it: a module's imports are
 # looked for there. Where node is older than the packages need, its own is to be among them.
 with_node() {

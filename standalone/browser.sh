@@ -24,6 +24,8 @@ node=node@24.21.0
 # With fonts for the letters that the checks write.
 debian_packages=(chromium fonts-dejavu-core fonts-noto-cjk)
 
+. standalone/bridge_stage.sh
+
 with_chromium() {
     local root=() missing=() package
     for package in "${debian_packages[@]}"; do
@@ -61,12 +63,11 @@ program=browser_checks.mjs
 ! is_given --figures || program=browser_figures.mjs
 if uses_lighthouse; then
     node_packages+=("$lighthouse" "$node")
-elif ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' 2>/dev/null; then
+elif ! has_node 20; then
     # The least for Playwright.
     node_packages+=("$node")
 fi
 
-. standalone/bridge_stage.sh
 stage browser "${FLOCK_BROWSER:-}" "$@"
 with_chromium
 with_node "$program" "${node_packages[@]}"

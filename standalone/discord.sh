@@ -29,7 +29,7 @@ if [ -z "$is_alone" ]; then
     exit
 fi
 
-node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 18 ? 0 : 1)' 2>/dev/null || node_packages+=("$node")
+has_node 18 || node_packages+=("$node")
 with_node discord_javascript.mjs "${node_packages[@]}"
 mkdir "$work/home"
 DISCORD_NODE=$work/node "${loopback[@]}" "$python" -u standalone/discord_checks.py "$work/home" || {
