@@ -155,15 +155,17 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 drop(answered);
             }
             may_ask(scope, self.state.recorder).await?;
-            self.deliver().await?;
+            // A message that comes with the second attempt has two attempts of its own.
+            asked_again &= !self.deliver().await?;
             make_room(scope, &mut self.state).await?;
             reserved = reserve(scope, &self.state).await?;
         }
     }
 
-    /// Commits the messages that have arrived, for the model to read with the next request.
-    async fn deliver(&mut self) -> Result<(), TurnError> {
-        let Some(inbox) = &self.inbox else { return Ok(()) };
+    /// Commits the messages that have arrived, for the model to read with the next request. Returns `true` if there were any.
+    async fn deliver(&mut self) -> Result<bool, TurnError> {
+        let Some(inbox) = &self.inbox else { return Ok(false) };
+        let mut has_delivered = false;
         for _ in 0..MAX_DELIVERIES {
             // Only messages that fit are taken, so that a delivery can't force the model's own work out of the context.
             let Some(delivery) = inbox.take(self.state.context.free()).await else { break };
@@ -173,8 +175,9 @@ impl<'a, 's> TurnLoop<'a, 's> {
                 inbox.committed(provenance).await;
             }
             self.state.context.deliver(&record);
+            has_delivered = true;
         }
-        Ok(())
+        Ok(has_delivered)
     }
 
     /// Runs the calls of one answer in order and commits each result. Calls of the client's tools are left to the client.

@@ -114,6 +114,22 @@ async fn nothing_is_asked_for_before_the_first_step_or_after_the_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_comes_with_the_second_attempt_has_two_attempts_of_its_own() {
+    for (answer, text) in [(Reply::text("a word after all"), "a word after all"), (Reply::pieces(&[]), "")] {
+        let rig = Rig::new();
+        rig.server.reply(Reply::pieces(&[])).reply(Reply::pieces(&[])).reply(answer);
+        let feed = Arc::new(Feed::of([vec![delivery(4, "the fourth")]]));
+        let outcome = rig.run(from_channel(&feed, "the first three")).await.unwrap();
+        assert_eq!((outcome.text.as_str(), outcome.steps), (text, 3));
+        assert_eq!(feed.committed(), [channel(1, 3), channel(4, 4)]);
+        for (request, is_there) in rig.server.requests().iter().zip([false, true, true]) {
+            let all = said(&request.body).join("\n");
+            assert_eq!(all.contains("the fourth"), is_there, "{all}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_delivery_is_told_how_much_room_there_is_and_is_never_left_out() {
     let large = Fake::new("large", |_, _| Box::pin(async { Ok(ToolOutput::text("x".repeat(12_000))) }));
     let rig = Rig::with(Set { context_window: 12_000, registry: registry(vec![large]), ..Set::default() });
