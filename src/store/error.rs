@@ -390,6 +390,9 @@ impl Explain for StoreError {
             Self::Beside(error) => error.hint(),
             Self::Stopped => None,
             Self::Locked { .. } => Some("end what holds it, or try again in a moment".to_owned()),
+            Self::Migration { source, .. } if source.cause() == Cause::Locked => {
+                Some("end what uses its tables, such as a backup, or try again when that has ended".to_owned())
+            }
             Self::Full { .. } => Some("make room on its disk, then try again".to_owned()),
             // A restore would lose data if only the disk fails for a moment, so the first advice is a check.
             error if error.is_doubtful() => Some(DOCTOR_HINT.to_owned()),
@@ -437,5 +440,12 @@ mod tests {
         assert_eq!(query(ffi::SQLITE_IOERR_READ).kind(), Kind::Unreadable);
         assert_eq!(open(ffi::SQLITE_IOERR_READ).kind(), Kind::Failed, "it may be no file at all");
         assert!(query(ffi::SQLITE_IOERR_WRITE).to_string().contains("no room"));
+    }
+
+    #[test]
+    fn a_migration_whose_tables_are_in_use_says_what_to_wait_for() {
+        let hint = |code| StoreError::Migration { version: 2, source: failure(code).into() }.hint().unwrap();
+        assert!(hint(ffi::SQLITE_BUSY).contains("such as a backup"));
+        assert_eq!(hint(ffi::SQLITE_ERROR), DOCTOR_HINT);
     }
 }

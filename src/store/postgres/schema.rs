@@ -5,6 +5,7 @@
 //! before it, because a server has backups of its own.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::server::{Purpose, Server};
@@ -12,27 +13,42 @@ use super::session::Session;
 use super::text::quoted;
 use super::transaction::LockedTransaction;
 use crate::store::StoreError;
-use crate::store::sql::{self, Connection, OptionalExtension as _, Row};
+use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Row};
 use crate::store::transfer::state::{MovedNote, NOTE_TABLE, STATE_TABLE};
 
 /// A change of the schema.
-struct Migration {
-    text: &'static str,
+#[derive(Clone, Copy)]
+pub(super) struct Migration {
+    pub(super) text: &'static str,
     /// The version that a flock has to know at least to use the schema after it. While the gateways of a group are updated one
     /// after the other, those of the version before still use the schema: a migration that only adds something has the number
     /// that they know here. What they still use is dropped in a later version, whose migration has a higher number.
-    oldest: u32,
+    pub(super) oldest: u32,
 }
 
 /// The migrations; number `n`, counted from 0, leads to version `n + 1`.
-const MIGRATIONS: &[Migration] = &[Migration { text: include_str!("migrations/001.sql"), oldest: 1 }];
+pub(super) const MIGRATIONS: &[Migration] =
+    &[Migration { text: include_str!("migrations/001.sql"), oldest: 1 }];
 
-/// The time for which a migration waits for another home's, which has to finish first.
+/// The time for which a migration waits for another home's, which has to finish first, and for tables that others use.
 const LOCK_LIMIT: Duration = Duration::from_mins(1);
+
+/// The time for which a statement of a migration waits for a table. All gateways wait for the migration meanwhile, and have to
+/// say that they live. It is also less than the time after which a server looks for transactions that wait for each other (a
+/// second by default), so that the migration gives way and no reader is ended.
+const TABLE_LIMIT: Duration = Duration::from_millis(500);
+
+/// The pause after that, in which the others make their changes.
+const TABLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Returns the newest version that this flock knows.
 pub(super) fn newest() -> u32 {
-    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+    newest_of(MIGRATIONS)
+}
+
+/// Returns the version to which these migrations lead.
+fn newest_of(migrations: &[Migration]) -> u32 {
+    u32::try_from(migrations.len()).unwrap_or(u32::MAX)
 }
 
 /// Returns the version of the schema; 0 if there are no tables yet.
@@ -42,6 +58,11 @@ pub(super) fn newest() -> u32 {
 /// Returns [`StoreError::NewerSchema`] if a newer flock created it and this one may not use it, [`StoreError::MovedAway`] if its store was moved into
 /// a file, and [`StoreError::HalfMoved`] if a move into it is not finished.
 pub(super) fn check(session: &Session) -> Result<u32, StoreError> {
+    check_for(session, newest())
+}
+
+/// Returns the version of the schema as [`check`] does, for a flock that knows versions up to this one.
+pub(super) fn check_for(session: &Session, known: u32) -> Result<u32, StoreError> {
     let failed = |source| StoreError::query("read if a store was moved", source);
     let place = || session.server.settings.to_string();
     if let Some(note) = moved_note(session).map_err(failed)? {
@@ -50,14 +71,18 @@ pub(super) fn check(session: &Session) -> Result<u32, StoreError> {
     if is_half_moved(session).map_err(failed)? {
         return Err(StoreError::HalfMoved { place: place() });
     }
-    known_version(session)
+    usable_version(session, known)
 }
 
 /// Returns the version of the schema as [`check`] does, whatever is known of a move.
 pub(super) fn known_version(session: &Session) -> Result<u32, StoreError> {
+    usable_version(session, newest())
+}
+
+/// Returns the version of the schema, unless a flock that knows versions up to `known` may not use it.
+fn usable_version(session: &Session, known: u32) -> Result<u32, StoreError> {
     let failed = |source| StoreError::query("read the version of its schema", source);
     let found = version(session).map_err(failed)?;
-    let known = newest();
     if found > known && oldest(session).map_err(failed)? > known {
         let place = session.server.settings.to_string();
         return Err(StoreError::NewerSchema { place, found, known });
@@ -108,14 +133,19 @@ fn oldest(session: &Session) -> sql::Result<u32> {
 
 /// Creates the schema if it is missing, and migrates it to the newest version.
 pub(super) fn migrate(server: &Arc<Server>) -> Result<(), StoreError> {
-    let session = server.connect(Purpose::Migrate)?;
-    let first = check(&session)?;
-    apply_all(&session, first)
+    migrate_by(server, MIGRATIONS)
 }
 
-/// Migrates the schema from this version to the newest one.
-pub(super) fn apply_all(session: &Session, first: u32) -> Result<(), StoreError> {
-    for (migration, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
+/// Does the same as a flock with these migrations.
+pub(super) fn migrate_by(server: &Arc<Server>, migrations: &[Migration]) -> Result<(), StoreError> {
+    let session = server.connect(Purpose::Migrate)?;
+    let first = check_for(&session, newest_of(migrations))?;
+    apply_all(&session, migrations, first)
+}
+
+/// Migrates the schema from the version `first` to the one to which the migrations lead.
+pub(super) fn apply_all(session: &Session, migrations: &[Migration], first: u32) -> Result<(), StoreError> {
+    for (migration, version) in migrations.iter().zip(1..).skip(first as usize) {
         apply(session, migration, version).map_err(|source| StoreError::Migration { version, source })?;
     }
     Ok(())
@@ -133,16 +163,39 @@ pub(super) fn create(session: &Session) -> sql::Result<()> {
     if is_there { Ok(()) } else { session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")) }
 }
 
+/// Applies a migration. If others use a table that it changes, such as a backup that reads everything in one transaction, it
+/// is undone and tried again, so that the changes of all gateways do not wait as long as the backup takes.
 fn apply(session: &Session, migration: &Migration, to: u32) -> sql::Result<()> {
-    let transaction = LockedTransaction::begin(session, Instant::now() + LOCK_LIMIT)?;
+    let deadline = Instant::now() + LOCK_LIMIT;
+    loop {
+        match try_to_apply(session, migration, to, deadline) {
+            Err(error) if error.cause() == Cause::Locked && Instant::now() < deadline => {
+                tracing::debug!(version = to, "a table is in use, so the migration is tried again");
+                thread::sleep(TABLE_PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn try_to_apply(session: &Session, migration: &Migration, to: u32, deadline: Instant) -> sql::Result<()> {
+    let transaction = LockedTransaction::begin(session, deadline)?;
+    session.batch(&format!("SET LOCAL lock_timeout = {}", TABLE_LIMIT.as_millis()))?;
     create(session)?;
     // Another process may have migrated while this one waited for the lock.
     if version(session)? >= to {
         return Ok(());
     }
+    // The first schemas lack the column. To alter a table needs it alone, also if there is nothing to add, and everybody who
+    // uses the schema has read this one.
     session.batch(
-        "CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY, applied_at bigint NOT NULL);
-         ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS oldest bigint",
+        "CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY, applied_at bigint NOT NULL, oldest bigint);
+         DO $$ BEGIN
+             IF NOT EXISTS (SELECT FROM pg_attribute
+                            WHERE attrelid = 'schema_version'::regclass AND attname = 'oldest') THEN
+                 ALTER TABLE schema_version ADD COLUMN oldest bigint;
+             END IF;
+         END $$",
     )?;
     session.batch(migration.text)?;
     let row = (to, crate::clock::unix_ms(), migration.oldest);

@@ -161,7 +161,7 @@ impl SchemaEnd {
     /// Creates the tables, or brings them to this version.
     pub(in crate::store) fn migrate(&self) -> std::result::Result<(), StoreError> {
         let first = schema::known_version(&self.session)?;
-        schema::apply_all(&self.session, first)
+        schema::apply_all(&self.session, schema::MIGRATIONS, first)
     }
 
     /// Deletes all rows of these tables. No trigger runs, and references are not looked at one by one.
