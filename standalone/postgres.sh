@@ -25,8 +25,9 @@ chosen=(
     supervise::trouble::a_crash_loop team::channels:: team::gateways:: team::requests::
 )
 
-# Unit tests whose names have "store::" in them, and which use no database or SQLite wherever they run.
-elsewhere=(nix_store:: store::sqlite:: store::tests:: store::chain_tests:: store::writer:: store::location:: store::agent_rename::)
+# Unit tests with "store::" in their names that have nothing to do on the server: those of the package store, and those of
+# what only SQLite has (OF_SQLITE in src/store/testing.rs). Moves between the two databases are there too, and stay in.
+elsewhere=(nix_store:: store::sqlite:: store::tests:: store::writer:: store::location:: store::agent_rename::)
 
 durable=
 replica=

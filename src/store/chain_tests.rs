@@ -1,9 +1,10 @@
-use rusqlite::Connection;
-
 use super::*;
 use crate::home::Home;
 use crate::store::audit::{AuditEntry, AuditFilter, Level};
 use crate::store::audit_chain::{ChainFault, ChainHead, PruneMarker};
+use crate::store::location::Location;
+use crate::store::postgres::tests::schemas;
+use crate::store::sql::{self, Connection, Transaction};
 
 fn entry(actor: &str, action: &'static str, level: Level) -> AuditEntry {
     AuditEntry {
@@ -29,11 +30,40 @@ async fn ten_rows() -> (tempfile::TempDir, Home) {
     (folder, home)
 }
 
-/// Runs SQL on the database without flock, then verifies the audit.
-async fn verify_after(home: &Home, sql: &str) -> AuditVerification {
-    let connection = Connection::open(home.database()).unwrap();
-    connection.execute_batch(sql).unwrap();
+/// Changes the database without a store, as anybody can who has its file or signs in to its server.
+fn tamper(home: &Home, change: impl FnOnce(&Transaction<'_>) -> sql::Result<()>) {
+    match Location::of(home).unwrap() {
+        Location::File(path) => {
+            let file = rusqlite::Connection::open(path).unwrap();
+            Connection::sqlite(&file).in_transaction(change).unwrap();
+        }
+        Location::Postgres { settings, .. } => {
+            let session = schemas::session(*settings);
+            Connection::postgres(&session).in_transaction(change).unwrap();
+        }
+    }
+}
+
+/// Runs these statements on the database without a store, then verifies the audit.
+async fn verify_after(home: &Home, statements: &str) -> AuditVerification {
+    tamper(home, |transaction| {
+        let mut each = statements.split(';').filter(|statement| !statement.trim().is_empty());
+        each.try_for_each(|statement| transaction.execute(statement, ()).map(drop))
+    });
     Reader::open(home).unwrap().unwrap().audit().verify().await.unwrap()
+}
+
+/// Returns `true` if other homes, which have files of their own about the audit, can use the database too.
+fn is_shared(home: &Home) -> bool {
+    matches!(Location::of(home).unwrap(), Location::Postgres { .. })
+}
+
+/// Returns a row as the files about the audit name it.
+async fn named(home: &Home, id: i64) -> ChainHead {
+    let (reader, ask) = (Reader::open(home).unwrap().unwrap(), "SELECT hash FROM audit WHERE id = ?1");
+    let read = |connection: &Connection<'_>| connection.query_row(ask, [id], |row| row.get::<Vec<u8>>(0));
+    let hash = reader.read("read a row of the audit", read).await.unwrap();
+    ChainHead::new(id, &hash)
 }
 
 #[tokio::test]
@@ -47,7 +77,7 @@ async fn an_unchanged_audit_verifies() {
 
 #[tokio::test]
 async fn a_changed_row_breaks_verification() {
-    for change in ["actor = 'ann'", "detail = ''", "at = at + 1", "session = 'x'", "hash = zeroblob(32)"] {
+    for change in ["actor = 'ann'", "detail = ''", "at = at + 1", "session = 'x'", "hash = previous"] {
         let (_folder, home) = ten_rows().await;
         let found =
             verify_after(&home, &format!("UPDATE audit SET {change} WHERE id = 4")).await.broken.unwrap();
@@ -60,7 +90,8 @@ async fn a_removed_or_inserted_row_breaks_verification() {
     let (_folder, home) = ten_rows().await;
     assert_eq!(verify_after(&home, "DELETE FROM audit WHERE id = 5").await.broken.unwrap().id, 6);
     // Renumbering the rows to close the gap does not hide it.
-    let found = verify_after(&home, "UPDATE audit SET id = id - 1 WHERE id > 5").await.broken.unwrap();
+    let closed = "UPDATE audit SET id = id + 100 WHERE id > 5; UPDATE audit SET id = id - 101 WHERE id > 100";
+    let found = verify_after(&home, closed).await.broken.unwrap();
     assert_eq!((found.id, found.reason), (5, "does not follow the row before it"));
 
     let (_folder, home) = ten_rows().await;
@@ -106,7 +137,8 @@ async fn a_truncated_end_is_reported_even_after_later_rows() {
     assert_eq!(verify_after(&home, "DELETE FROM audit").await.broken.unwrap().id, 10);
     let (_folder, home) = ten_rows().await;
     std::fs::remove_file(home.audit_head()).unwrap();
-    assert!(verify_after(&home, "").await.broken.is_some(), "without the file nobody knows");
+    // A home that has just joined others has no such file yet.
+    assert_eq!(verify_after(&home, "").await.broken.is_none(), is_shared(&home), "nobody else knows the end");
 }
 
 #[tokio::test]
@@ -131,7 +163,8 @@ async fn pruned_rows_do_not_break_the_chain() {
     store.sync().await.unwrap();
     drop(store);
     assert_eq!(verify_after(&home, "").await, AuditVerification { rows: 2, last: 12, broken: None });
-    assert!(verify_after(&home, "UPDATE audit_base SET hash = zeroblob(32)").await.broken.is_some());
+    let other = "UPDATE audit_base SET hash = (SELECT hash FROM audit WHERE id = 12)";
+    assert!(verify_after(&home, other).await.broken.is_some());
 }
 
 #[tokio::test]
@@ -164,13 +197,18 @@ async fn rows_missing_at_the_start_without_a_prune_marker_are_reported() {
         "DELETE FROM audit_base; INSERT INTO audit_base SELECT id, hash FROM audit WHERE id = 4;
         DELETE FROM audit WHERE id <= 4";
     let (_folder, home) = ten_rows().await;
-    let found = verify_after(&home, CUT).await.broken.unwrap();
+    let found = verify_after(&home, CUT).await.broken;
+    if is_shared(&home) {
+        assert_eq!(found, None, "another home may have deleted them, and has the file that says so");
+        return;
+    }
+    let found = found.unwrap();
     assert_eq!(found.id, 4);
     assert!(found.reason.contains("flock did not give them up"), "{found}");
 
     // All rows, with a base that no row follows.
     let (_folder, home) = ten_rows().await;
-    let all = "INSERT INTO audit_base VALUES (1000, zeroblob(32)); DELETE FROM audit";
+    let all = "INSERT INTO audit_base SELECT 1000, hash FROM audit WHERE id = 1; DELETE FROM audit";
     assert_eq!(verify_after(&home, all).await.broken.unwrap().id, 1000);
 
     // More rows than flock deleted, with flock's own record of the deletion left in place.
@@ -191,13 +229,7 @@ async fn rows_missing_at_the_start_without_a_prune_marker_are_reported() {
 #[tokio::test]
 async fn a_crash_during_pruning_leaves_an_audit_that_verifies() {
     let (_folder, home) = ten_rows().await;
-    let row = |id: i64| -> ChainHead {
-        let connection = Connection::open(home.database()).unwrap();
-        let hash: Vec<u8> =
-            connection.query_row("SELECT hash FROM audit WHERE id = ?1", [id], |row| row.get(0)).unwrap();
-        ChainHead::new(id, &hash)
-    };
-    let given_up = PruneMarker { rows: vec![row(2), row(4)] };
+    let given_up = PruneMarker { rows: vec![named(&home, 2).await, named(&home, 4).await] };
     given_up.write(&home.audit_head()).unwrap();
     assert_eq!(verify_after(&home, "").await.broken, None, "before the rows went");
     let gone =
@@ -208,18 +240,18 @@ async fn a_crash_during_pruning_leaves_an_audit_that_verifies() {
 #[tokio::test]
 async fn rows_of_earlier_versions_verify_and_new_ones_follow_them() {
     let (_folder, home) = ten_rows().await;
-    let connection = Connection::open(home.database()).unwrap();
-    let mut previous = vec![0; 32];
-    for id in 1..=10_i64 {
-        let fields =
-            [&(id * 100).to_string(), "coder", "channel.post", "dev#1", "GREEN", "some words", "", ""];
-        let hash = crate::store::audit::old_link(&previous, &fields).to_vec();
-        connection
-            .execute("UPDATE audit SET previous = ?2, hash = ?3 WHERE id = ?1", (id, &previous, &hash))
-            .unwrap();
-        previous = hash;
-    }
-    drop(connection);
+    let mut previous = vec![0_u8; 32];
+    tamper(&home, |transaction| {
+        for id in 1..=10_i64 {
+            let fields =
+                [&(id * 100).to_string(), "coder", "channel.post", "dev#1", "GREEN", "some words", "", ""];
+            let hash = crate::store::audit::old_link(&previous, &fields).to_vec();
+            let link = "UPDATE audit SET previous = ?2, hash = ?3 WHERE id = ?1";
+            transaction.execute(link, (id, &previous, &hash))?;
+            previous = hash;
+        }
+        Ok(())
+    });
     std::fs::remove_file(home.audit_head()).unwrap();
     let head = ChainHead::new(10, &previous);
     head.write(&home.audit_head()).unwrap();

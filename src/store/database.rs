@@ -326,3 +326,7 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "database_tests.rs"]
+mod tests;

@@ -43,11 +43,10 @@ pub(crate) async fn set_expiry(store: &Store, request: &str, at: i64) {
 }
 
 /// Tests of what only SQLite has, or that look into its file, by the beginnings of their names. They use SQLite whatever
-/// [`location`] says of others.
+/// [`location`] says of others. `standalone/postgres.sh` does not run those of the store that never use a server.
 const OF_SQLITE: &[&str] = &[
     "backup::tests::",
     "store::agent_rename::",
-    "store::chain_tests::",
     "store::location::",
     "store::sqlite::",
     "store::tests::",

@@ -289,3 +289,7 @@ fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> s
             ended.error,
         ])
 }
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;

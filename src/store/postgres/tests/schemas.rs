@@ -74,8 +74,17 @@ pub(super) fn admin(server: &str) -> Session {
 
 /// Returns a connection to a schema.
 pub(super) fn connect(server: &str, schema: &str, purpose: Purpose) -> Session {
+    open(Settings::parse(server, schema).unwrap(), purpose)
+}
+
+/// Returns a connection for changes to the schema of a test, which belongs to no store.
+pub(in crate::store) fn session(settings: Settings) -> Session {
+    open(settings, Purpose::Migrate)
+}
+
+fn open(settings: Settings, purpose: Purpose) -> Session {
     // A home without a secret: the server lets the tests in.
     let home = Home::new("/nonexistent".into(), None);
-    let server = Server::new(&home, Settings::parse(server, schema).unwrap(), "postgres".to_owned()).unwrap();
+    let server = Server::new(&home, settings, "postgres".to_owned()).unwrap();
     server.connect(purpose).unwrap()
 }
