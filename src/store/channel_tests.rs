@@ -319,6 +319,7 @@ async fn each_member_is_told_of_its_own_unseen_messages() {
         fact("b", "z", WakeUrgency::InTime, false, true),
     ];
     assert_eq!(facts(store.deliveries().all_unseen().await.unwrap()), all);
+    assert_eq!(facts(store.deliveries().unseen_of([&agent("b"), &agent("c")]).await.unwrap()), all[1..]);
     let (newest, since) = store.deliveries().unseen_since(mark).await.unwrap();
     assert_eq!(facts(since), [all[2].clone()]);
     assert_eq!(store.deliveries().unseen_since(newest).await.unwrap(), (newest, Vec::new()));
@@ -594,7 +595,10 @@ async fn positions_never_point_past_the_last_message() {
         })
         .await
         .unwrap();
+    let is_past = async || store.deliveries().are_past_the_end([&agent("b"), &agent("a")]).await.unwrap();
+    assert!(is_past().await);
     assert_eq!(store.deliveries().clamp_positions().await.unwrap(), 1);
+    assert!(!is_past().await);
     assert_eq!(store.deliveries().clamp_positions().await.unwrap(), 0);
     store.deliveries().end(agent("a"), id("x"), turn, None).await.unwrap();
     seq(&store, says("x", "human:ann", "three")).await;
@@ -619,6 +623,8 @@ async fn a_channels_last_number_is_corrected_to_its_last_message() {
         })
         .await
         .unwrap();
+    assert!(store.deliveries().are_past_the_end([&agent("a")]).await.unwrap());
+    assert!(!store.deliveries().are_past_the_end([&agent("b")]).await.unwrap());
     assert_eq!(store.deliveries().clamp_positions().await.unwrap(), 1);
     assert_eq!(seq(&store, says("x", "human:ann", "three again")).await, before);
     assert!(store.deliveries().rewind(agent("a"), id("x"), 0).await.is_ok_and(|is_back| !is_back));

@@ -363,6 +363,43 @@ impl<A> Deliveries<&Database<A>> {
         })
         .await
     }
+
+    /// Returns the unseen messages that wake these agents, in all channels.
+    pub(crate) async fn unseen_of(
+        self,
+        agents: impl IntoIterator<Item = &AgentId>,
+    ) -> Result<Vec<UnseenSummary>, StoreError> {
+        let agents: Vec<AgentId> = agents.into_iter().cloned().collect();
+        self.read_long("look for new messages", move |connection| {
+            let of_agent = "member.member = ?1 AND channel.last_seq > coalesce(delivery.delivered_seq, 0)";
+            unseen(connection, of_agent, agents.iter().map(|agent| [agent.as_str()]))
+        })
+        .await
+    }
+
+    /// Returns `true` if [`Deliveries::clamp_positions`] would correct something in the channels of these agents, also those
+    /// that they have left. It costs no change, for which all gateways would wait.
+    pub(crate) async fn are_past_the_end(
+        self,
+        agents: impl IntoIterator<Item = &AgentId>,
+    ) -> Result<bool, StoreError> {
+        let agents: Vec<AgentId> = agents.into_iter().cloned().collect();
+        self.read_long("check positions", move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT 1 FROM delivery JOIN channel ON channel.id = delivery.channel
+                 WHERE delivery.agent = ?1 AND (delivered_seq > last_seq OR inflight_seq > last_seq
+                    OR last_seq > coalesce((SELECT max(seq) FROM message WHERE message.channel = channel.id), 0))
+                 LIMIT 1",
+            )?;
+            let mut is_past = false;
+            statement.query_each(agents.iter().map(|agent| [agent.as_str()]), |_| {
+                is_past = true;
+                Ok(())
+            })?;
+            Ok(is_past)
+        })
+        .await
+    }
 }
 
 impl Deliveries<&Store> {

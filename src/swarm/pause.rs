@@ -52,9 +52,7 @@ impl Swarm {
             let what = serde_json::json!({"agent": agent, "until": pause.until});
             self.notifier.publish("agent.paused", &what);
         }
-        for unseen in
-            self.store.deliveries().all_unseen().await?.into_iter().filter(|unseen| unseen.agent == *agent)
-        {
+        for unseen in self.store.deliveries().unseen_of([agent]).await? {
             self.post_pause(&unseen.channel, &pause).await?;
         }
         Ok(())

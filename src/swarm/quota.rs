@@ -3,7 +3,7 @@
 
 mod shared;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -463,11 +463,8 @@ impl Swarm {
 
     /// Says in every channel with unread messages for one of the agents that a quota is used up.
     async fn announce_park(&self, park: &Park, agents: &[AgentId]) -> Result<(), StoreError> {
-        let held: HashSet<&AgentId> = agents.iter().collect();
-        for unseen in self.store.deliveries().all_unseen().await? {
-            if held.contains(&unseen.agent) {
-                self.post_park_notice(&unseen.channel, park, agents).await?;
-            }
+        for unseen in self.store.deliveries().unseen_of(agents).await? {
+            self.post_park_notice(&unseen.channel, park, agents).await?;
         }
         Ok(())
     }

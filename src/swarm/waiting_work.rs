@@ -1,10 +1,12 @@
 //! The work that waits in the database, as events for the scheduler: messages and items that a session has not been
 //! given. A step of the scheduler's owner waits for these reads, so each is one or two statements.
 
+use std::collections::BTreeSet;
+
 use super::scheduler::SchedulerEvent;
 use super::{Swarm, channel};
 use crate::error::chain;
-use crate::id::SessionKey;
+use crate::id::{AgentId, SessionKey};
 use crate::store::{StoreError, UnseenSummary, WakeUrgency};
 
 impl Swarm {
@@ -40,6 +42,18 @@ impl Swarm {
         events
     }
 
+    /// Returns what is still undelivered for these agents, as events for the scheduler. No messages of other agents are read.
+    pub(crate) async fn waiting_work_of(
+        &self,
+        agents: &BTreeSet<AgentId>,
+    ) -> Result<Vec<SchedulerEvent>, StoreError> {
+        let unseen = self.store.deliveries().unseen_of(agents).await?;
+        let sessions = self.store.inbox().sessions().await?;
+        let items = sessions.into_iter().filter(|session| agents.contains(session.agent()));
+        let items = items.map(|session| SchedulerEvent::messages(session, false, true));
+        Ok(unseen.iter().map(event).chain(items).collect())
+    }
+
     /// Returns what is still undelivered for a session, as an event for the scheduler.
     pub async fn remaining_work(&self, session: &SessionKey) -> SchedulerEvent {
         let found = async {
@@ -64,4 +78,44 @@ impl Swarm {
 fn event(unseen: &UnseenSummary) -> SchedulerEvent {
     let at_once = unseen.mention || unseen.wake == WakeUrgency::AtOnce;
     SchedulerEvent::messages(channel::session(&unseen.agent, &unseen.channel), unseen.human, at_once)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{InboxItemKind, NewInboxItem};
+    use crate::swarm::Actor;
+    use crate::swarm::channel::ChannelSpec;
+    use crate::swarm::testing::Team;
+
+    #[tokio::test]
+    async fn the_work_of_some_agents_is_found_without_that_of_others() {
+        let team = Team::new();
+        let members = vec!["coder".parse().unwrap(), "tester".parse().unwrap()];
+        let wanted =
+            ChannelSpec { id: "dev".parse().unwrap(), topic: "work".to_owned(), members, message: None };
+        team.swarm.create_channel(&Actor::human("ann"), wanted).await.unwrap();
+        for agent in ["coder", "sysadmin"] {
+            let item = NewInboxItem {
+                session: format!("agent:{agent}:flock:main:me").parse().unwrap(),
+                kind: InboxItemKind::Notice,
+                sender: "system".to_owned(),
+                text: "x".to_owned(),
+                task: None,
+                now: 1,
+            };
+            team.store.inbox().add(item).await.unwrap();
+        }
+        let sessions = |events: Vec<SchedulerEvent>| {
+            let session = |event| match event {
+                SchedulerEvent::Unseen { session, .. } => session.to_string(),
+                other => panic!("{other:?}"),
+            };
+            events.into_iter().map(session).collect::<Vec<_>>()
+        };
+        assert_eq!(sessions(team.swarm.waiting_work(&mut None).await).len(), 4);
+        let agents = BTreeSet::from(["coder".parse().unwrap(), "orchestrator".parse().unwrap()]);
+        let found = team.swarm.waiting_work_of(&agents).await.unwrap();
+        assert_eq!(sessions(found), ["agent:coder:flock:channel:dev", "agent:coder:flock:main:me"]);
+    }
 }

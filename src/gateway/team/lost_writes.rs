@@ -1,6 +1,7 @@
 //! Repairs the state after a disk lost writes: no position may point past what exists, and the loss is written to the
 //! audit.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Team;
@@ -17,13 +18,14 @@ const ACTION: &str = "disk.lost";
 const MAX_NAMED: usize = 10;
 
 /// Sets back every position that points past what exists. Messages that an agent was given but that its transcript lost
-/// are given to it again, if `is_wanted` returns `true` for it: nothing runs its turns.
-pub(super) async fn settle(
-    team: &Arc<Team>,
-    is_wanted: impl Fn(&AgentId) -> bool,
-) -> Result<(), SettleError> {
+/// are given to it again. With `only`, this is done for these agents, whose turns nothing runs.
+pub(super) async fn settle(team: &Arc<Team>, only: Option<&BTreeSet<AgentId>>) -> Result<(), SettleError> {
     let store = team.swarm.store();
-    let mut positions = store.deliveries().clamp_positions().await?;
+    let mut positions = match only {
+        Some(agents) if !store.deliveries().are_past_the_end(agents).await? => 0,
+        _ => store.deliveries().clamp_positions().await?,
+    };
+    let is_wanted = |agent: &AgentId| only.is_none_or(|agents| agents.contains(agent));
     let (mut transcripts, mut database) = (Vec::new(), Vec::new());
     for lost in team.engine.lost(is_wanted).await? {
         match lost {

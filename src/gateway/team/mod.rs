@@ -199,7 +199,7 @@ impl Team {
     /// Takes up what an earlier run of this gateway left unfinished. Returns `true` if all of it could be.
     async fn take_up_everything(self: &Arc<Self>) -> bool {
         // Positions that point past what exists are repaired before `recover` works with them.
-        if let Err(error) = lost_writes::settle(self, |_| true).await {
+        if let Err(error) = lost_writes::settle(self, None).await {
             tracing::error!(error = chain(&error), "failed to check if the disk lost writes");
         }
         let recovered = recover::recover(self).await;
@@ -231,7 +231,7 @@ impl Team {
     }
 
     /// Tells the scheduler about agents that were added, changed or removed since the last look, or that this gateway takes
-    /// care of since then, or no more.
+    /// care of since then, with the work that waits for them, or no more.
     async fn meet(&self, scheduler: &mut Scheduler, known: &mut Option<KnownAgents>) -> Vec<Effect> {
         // This also ends the turns of removed agents, if no request did it before.
         let config = self.gateway.config();
@@ -263,6 +263,24 @@ impl Team {
                 tracing::error!(error = chain(&error), "failed to read the agents' states");
                 // The states are unknown, so `known` stays as it is and the next look tries again.
                 return effects;
+            }
+        }
+        let had = known.as_ref().and_then(|known| known.owned.as_ref());
+        let taken = owned.iter().flatten().filter(|agent| had.is_none_or(|had| !had.contains(*agent)));
+        let taken: BTreeSet<AgentId> = taken.cloned().collect();
+        if !taken.is_empty() {
+            // Read only now: the scheduler has ignored what it was told about agents that it did not know, and from now on
+            // it takes all of it. So nothing is missed in between.
+            match self.swarm.waiting_work_of(&taken).await {
+                Ok(events) => effects.extend(events.into_iter().flat_map(|event| scheduler.on(event, now))),
+                Err(error) => {
+                    tracing::error!(
+                        error = chain(&error),
+                        "failed to look for new messages of agents that were taken over"
+                    );
+                    // The next look tries again, as above.
+                    return effects;
+                }
             }
         }
         let is_of_group = owned.is_some();

@@ -24,14 +24,11 @@ pub(super) async fn run(team: Arc<Team>) {
     loop {
         let agents = ownership.unsettled_agents();
         let mut has_failed = false;
-        if !agents.is_empty() {
-            match take_up(&team, &agents).await {
-                Ok(()) => team.look.notify_one(),
-                Err(error) => {
-                    tracing::error!(error = chain(&error), "failed to take over agents of another gateway");
-                    has_failed = true;
-                }
-            }
+        if !agents.is_empty()
+            && let Err(error) = take_up(&team, &agents).await
+        {
+            tracing::error!(error = chain(&error), "failed to take over agents of another gateway");
+            has_failed = true;
         }
         tokio::select! {
             () = team.gateway.stop.cancelled() => return,
@@ -58,12 +55,13 @@ async fn take_up(team: &Arc<Team>, agents: &BTreeSet<AgentId>) -> Result<(), Set
         return Ok(());
     }
     tracing::info!(agents = here.len(), "this gateway takes over agents");
-    lost_writes::settle(team, |agent| here.contains(agent)).await?;
+    lost_writes::settle(team, Some(&here)).await?;
     let refused = watchdog::settle(team).await?;
     // This gateway may have been silent since. The next sign of life brings those that are still its own back here.
     here.retain(|agent| !refused.contains(agent) && ownership.enter_agent(agent).is_some());
     team.gateway.triage.end_old_questions(|agent| here.contains(agent)).await?;
     team.gateway.checkpoints.recover(|agent| here.contains(agent)).await;
+    // `Team::meet` then tells the scheduler about them and what waits for them.
     ownership.settle_agents(&here);
     Ok(())
 }
