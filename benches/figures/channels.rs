@@ -17,6 +17,8 @@ use crate::{Sample, row, stub};
 /// Number of channels of a team.
 pub const CHANNELS: usize = 1_000;
 const AGENTS: usize = 100;
+/// Number of all agents: two are in no channel.
+pub const ALL_AGENTS: usize = AGENTS + 2;
 const MEMBERS: usize = 10;
 const POSTERS: usize = 64;
 const SUSTAINED: Duration = Duration::from_secs(20);
@@ -72,7 +74,7 @@ pub fn posts(bench: &Home, database: &str) -> (Runtime, Arc<Swarm>) {
 
 /// Makes a team with its channels.
 pub fn make(bench: &Home) -> (Runtime, Arc<Swarm>) {
-    bench.fill(AGENTS + 2);
+    bench.fill(ALL_AGENTS);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let swarm = runtime.block_on(team(&bench.open()));
     (runtime, swarm)

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::database::Database;
 use crate::home::{Gateway, Home};
@@ -12,10 +12,14 @@ use crate::{channels, row};
 /// Number of posters in all, each with a kept connection to one of the gateways.
 const POSTERS: usize = 64;
 const SUSTAINED: Duration = Duration::from_secs(20);
+/// The longest wait until gateways have about as many agents each.
+const SETTLING: Duration = Duration::from_secs(120);
 
 /// Measures posts over HTTP, with one gateway and with three.
 pub fn posts(first: &Home, model: u16, database: &Database) {
     drop(channels::make(first));
+    // Turns are another figure, and each new member of a channel has one.
+    first.flock(&["freeze", "--all"]);
     let gateway = first.serve().0;
     measure("one gateway", &[first]);
     drop(gateway);
@@ -23,6 +27,7 @@ pub fn posts(first: &Home, model: u16, database: &Database) {
     first.flock(&["gateway", "invite"]);
     let others = [join(first, model, database), join(first, model, database)];
     let _gateways: Vec<Gateway> = std::iter::once(first).chain(&others).map(|home| home.serve().0).collect();
+    wait_until_settled(first, 3);
     measure("three gateways", &[first, &others[0], &others[1]]);
 }
 
@@ -35,6 +40,29 @@ fn join(first: &Home, model: u16, database: &Database) -> Home {
     let files = first.path();
     home.flock(&["gateway", "join", server, "--schema", schema, "--files", files.to_str().unwrap()]);
     home
+}
+
+/// Waits until this many gateways have divided the agents among them.
+fn wait_until_settled(home: &Home, gateways: usize) {
+    let began = Instant::now();
+    let mut client = Connection::open(home.port, &home.token).unwrap();
+    loop {
+        let status: Value = serde_json::from_slice(&client.get("/api/status").unwrap()).unwrap();
+        let counts = status["gateways"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|of| of["agents"].as_array().map_or(0, Vec::len));
+        let counts: Vec<usize> = counts.collect();
+        // A gateway may keep up to an eighth above its share.
+        let share = channels::ALL_AGENTS.div_ceil(gateways);
+        let are_even = counts.len() == gateways && counts.iter().all(|count| *count <= share + share / 8);
+        if are_even && counts.iter().sum::<usize>() == channels::ALL_AGENTS {
+            return;
+        }
+        assert!(began.elapsed() < SETTLING, "the gateways have {counts:?} agents");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 fn measure(what: &str, homes: &[&Home]) {
