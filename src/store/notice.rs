@@ -34,10 +34,12 @@ pub enum NoticeKind {
     Quota,
     /// The tools of MCP servers, and who may call them.
     Server,
+    /// A decision about a request of an agent, by the id of the request.
+    Request,
 }
 
 impl NoticeKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Grant,
         Self::Freeze,
         Self::Gateway,
@@ -46,6 +48,7 @@ impl NoticeKind {
         Self::Config,
         Self::Quota,
         Self::Server,
+        Self::Request,
     ];
 
     const fn as_str(self) -> &'static str {
@@ -58,6 +61,7 @@ impl NoticeKind {
             Self::Config => "config",
             Self::Quota => "quota",
             Self::Server => "server",
+            Self::Request => "request",
         }
     }
 }

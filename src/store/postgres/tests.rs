@@ -1,5 +1,6 @@
 //! Tests of the driver on a real server.
 
+mod migrations;
 pub(in crate::store) mod proxy;
 pub(in crate::store) mod schemas;
 
@@ -23,10 +24,12 @@ use crate::store::channel_tests::{make, says};
 use crate::store::database::Engine;
 use crate::store::gateway::NewGateway;
 use crate::store::location::Location;
+use crate::store::request::tests::{BODY, add_request, approve};
 use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Value};
 use crate::store::writer::{LOCK_LIMIT, WriterJob};
 use crate::store::{
-    NewPost, Notice, NoticeKind, Notices, PostOutcome, Reader, SharedConfig, Store, StoreError, WakeUrgency,
+    Along, NewPost, Notice, NoticeKind, Notices, PostOutcome, Reader, RequestState, RequestStep,
+    RequestTransition, SharedConfig, Store, StoreError, WakeUrgency, body_digest,
 };
 
 /// A home whose database is a fresh schema.
@@ -982,6 +985,30 @@ async fn a_grant_that_another_process_changes_is_looked_up_again() {
     tell(&Store::open(&home).unwrap(), NoticeKind::Grant, "coder").await;
     assert_eq!(heard(&mut notices, NoticeKind::Grant).await, about(NoticeKind::Grant, "coder"));
     assert!(store.grants().version() > before);
+}
+
+#[tokio::test]
+async fn a_gateway_hears_of_each_decision_about_a_request() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let (_store, mut notices) = listening(&place.home).await;
+    let (_folder, home) = place.sharing(&place.server);
+    let other = Store::open(&home).unwrap();
+    add_request(&other, "r-1", Level::Red, RequestState::Waiting).await;
+    add_request(&other, "r-2", Level::Red, RequestState::Waiting).await;
+    add_request(&other, "r-3", Level::Yellow, RequestState::Triage).await;
+    place.session().batch("UPDATE request SET asks_sysadmin = 1 WHERE id = 'r-3'").unwrap();
+    let along = |number| Along::audit(entry(number));
+    let requests = other.requests();
+    let decided = [
+        approve(&other, "r-1", &body_digest(BODY), 10).await,
+        requests.step("r-2".to_owned(), RequestStep::Deny, None, along(2), 10).await.unwrap(),
+        requests.release("r-3".to_owned(), "fine".to_owned(), along(3), 10).await.unwrap(),
+    ];
+    assert!(decided.iter().all(|moved| matches!(moved, RequestTransition::Done(_))), "{decided:?}");
+    for id in ["r-1", "r-2", "r-3"] {
+        assert_eq!(heard(&mut notices, NoticeKind::Request).await, about(NoticeKind::Request, id));
+    }
 }
 
 #[tokio::test]

@@ -128,6 +128,9 @@ impl Requests<&Store> {
                 )?
                 .execute((&id, &result, decided_by, decides.then_some(now)))?;
             along.write(transaction, now)?;
+            if decides {
+                transaction.tell(NoticeKind::Request, &id);
+            }
             // What is done is a grant from now on.
             if step == RequestStep::Finish {
                 transaction.tell(NoticeKind::Grant, "");
@@ -169,6 +172,9 @@ impl Requests<&Store> {
                 )?
                 .execute((&id, &along.entry.actor, now, &sha256, expires_at))?;
             along.write(transaction, now)?;
+            // The agent's gateway begins it at once. A crash of the server must not take the approval back after that.
+            transaction.wait_for_disk()?;
+            transaction.tell(NoticeKind::Request, &id);
             changed(transaction, &id)
         })
         .await
@@ -269,6 +275,7 @@ impl Requests<&Store> {
                 .prepare_cached("UPDATE request SET why = ?2, asks_sysadmin = 0 WHERE id = ?1")?
                 .execute((&id, reasons))?;
             along.write(transaction, now)?;
+            transaction.tell(NoticeKind::Request, &id);
             changed(transaction, &id)
         })
         .await

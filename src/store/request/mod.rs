@@ -228,4 +228,4 @@ fn find(connection: &Connection<'_>, id: &str) -> sql::Result<Option<RequestRow>
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -5,7 +5,7 @@ use crate::home::Home;
 use crate::id::SessionKind;
 use crate::store::Store;
 
-const BODY: &str = r#"{"agent":"coder","request":{"kind":"command","command":"true"}}"#;
+pub(in crate::store) const BODY: &str = r#"{"agent":"coder","request":{"kind":"command","command":"true"}}"#;
 
 const STEPS: [RequestStep; 8] = [
     RequestStep::Hold,
@@ -36,7 +36,7 @@ fn entry(actor: &str, action: &'static str) -> AuditEntry {
     }
 }
 
-async fn add_request(store: &Store, id: &str, level: Level, state: RequestState) {
+pub(in crate::store) async fn add_request(store: &Store, id: &str, level: Level, state: RequestState) {
     let agent: AgentId = "coder".parse().unwrap();
     let new = NewRequest {
         id: id.into(),
@@ -58,7 +58,7 @@ async fn add_request(store: &Store, id: &str, level: Level, state: RequestState)
     assert!(store.requests().add(new, Along::audit(entry("coder", "request.ask"))).await.unwrap());
 }
 
-async fn approve(store: &Store, id: &str, sha256: &str, now: i64) -> RequestTransition {
+pub(in crate::store) async fn approve(store: &Store, id: &str, sha256: &str, now: i64) -> RequestTransition {
     let along = Along::audit(entry("human:ann", "request.approve"));
     store.requests().approve(id.into(), sha256.into(), now + 1000, along, now).await.unwrap()
 }

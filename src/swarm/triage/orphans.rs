@@ -1,5 +1,5 @@
 //! Handles requests that are running or about to begin according to the database, but that no task of this process
-//! works on. They are left by an earlier process, or their end could not be written.
+//! works on. They are left by an earlier process, another process decided about them, or their end could not be written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::sync::lock;
 const OUTCOME_UNKNOWN: &str = "interrupted, outcome unknown";
 
 impl Triage {
-    /// Ends requests that no task runs, and begins those that were granted but have not begun. A failure for one
-    /// request does not stop the others.
+    /// Ends requests that no task runs, begins those that were granted but have not begun, and declines questions that
+    /// were denied at another gateway. A failure for one request does not stop the others.
     ///
     /// # Errors
     ///
@@ -26,11 +26,29 @@ impl Triage {
         // than one sweep are left alone.
         let begun_by =
             unix_ms().saturating_sub(i64::try_from(SWEEP_INTERVAL.as_millis()).unwrap_or(i64::MAX));
-        self.recover_orphans_before(begun_by).await
+        let declined = self.decline_denied().await;
+        self.recover_orphans_before(begun_by).await?;
+        declined
     }
 
-    /// Does the same as [`Self::settle`], with a given limit: requests that need no decision are begun only if they
-    /// were made before this time.
+    /// Acts on a decision that another process may have recorded: begins a request of an agent of this gateway, or declines
+    /// a question that waits here.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the database.
+    pub(super) async fn take_up_decision(self: &Arc<Self>, id: &str) -> Result<(), StoreError> {
+        let Some(row) = self.swarm.store().requests().find(id).await? else { return Ok(()) };
+        if row.state == RequestState::Denied {
+            self.decline(&row.id);
+        } else if may_begin(&row, i64::MAX) && self.swarm.ownership().has_agent(&row.agent) {
+            self.begin(row.id, None);
+        }
+        Ok(())
+    }
+
+    /// Ends and begins requests as [`Self::settle`] does, with a given limit: requests that need no decision are begun only
+    /// if they were made before this time.
     pub(super) async fn recover_orphans_before(
         self: &Arc<Self>,
         asked_before: i64,
@@ -61,12 +79,7 @@ impl Triage {
                         failed.get_or_insert(error);
                     }
                 }
-                RequestState::Approved => self.begin(row.id, None),
-                RequestState::Triage
-                    if row.kind != "other" && !row.asks_sysadmin && row.created_at < asked_before =>
-                {
-                    self.begin(row.id, None);
-                }
+                _ if may_begin(&row, asked_before) => self.begin(row.id, None),
                 _ => {}
             }
         }
@@ -82,5 +95,14 @@ impl Triage {
         self.swarm.store().requests().step(row.id.clone(), RequestStep::Fail, result, along, now).await?;
         self.ring(&news);
         Ok(())
+    }
+}
+
+/// Returns `true` if a request has not begun, and either was approved, or needs no decision and was made before this time.
+fn may_begin(row: &RequestRow, asked_before: i64) -> bool {
+    match row.state {
+        RequestState::Approved => true,
+        RequestState::Triage => row.kind != "other" && !row.asks_sysadmin && row.created_at < asked_before,
+        _ => false,
     }
 }

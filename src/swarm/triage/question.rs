@@ -182,6 +182,18 @@ impl Triage {
         }
     }
 
+    /// Tells the servers whose questions were denied at another gateway.
+    pub(super) async fn decline_denied(&self) -> Result<(), StoreError> {
+        let asked: Vec<String> = lock(&self.questions).keys().cloned().collect();
+        for id in asked {
+            let found = self.swarm.store().requests().find(&id).await?;
+            if found.is_some_and(|row| row.state == RequestState::Denied) {
+                self.decline(&id);
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the questions of an earlier process, or of another gateway that is gone: the calls that they belonged to are gone.
     /// Only those of the agents for which `is_wanted` returns `true`.
     pub(crate) async fn end_old_questions(

@@ -109,6 +109,24 @@ async fn a_wrong_digest_leaves_no_values_for_a_later_approval() {
 }
 
 #[tokio::test]
+async fn a_denial_by_another_process_declines_the_question() {
+    let rig = Rig::new().await;
+    let (store, config) = (rig.triage.swarm().store(), rig.triage.swarm().config());
+    for is_notice_lost in [false, true] {
+        let (answer, row) = rig.question(&context()).await;
+        let deny = ApprovalDecision::Deny { reason: None };
+        decide::decide(store, &config, &row.id, deny, &owner(), unix_ms()).await.unwrap();
+        if is_notice_lost {
+            rig.triage.settle().await.unwrap();
+        } else {
+            rig.triage.take_up_decision(&row.id).await.unwrap();
+        }
+        assert_eq!(answer.await, PersonAnswer::Declined);
+        assert_eq!(rig.row(&row.id).await.state, RequestState::Denied);
+    }
+}
+
+#[tokio::test]
 async fn a_question_is_over_with_its_call_and_its_time() {
     let rig = Rig::new().await;
     let stopped = context();

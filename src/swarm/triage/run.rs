@@ -83,7 +83,7 @@ impl Triage {
         if self.stop.run_until_cancelled(self.swarm.wait_all_thawed(&involved)).await.is_none() {
             return Ok(());
         }
-        // On another gateway, the sweep of the one that takes care of the agent begins it.
+        // The gateway that takes care of the agent hears of the decision and begins it.
         let Some(_lease) = self.swarm.ownership().enter_agent(&row.agent) else { return Ok(()) };
         // The level may have been raised while the task waited for a thaw.
         let level = store.requests().find(id).await?.map_or(Level::Red, |row| row.level);

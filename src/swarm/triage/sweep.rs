@@ -1,5 +1,5 @@
-//! What happens without a caller: the recovery at a start, and the sweep that expires old requests and begins those that
-//! were granted elsewhere.
+//! What happens without a caller: the recovery at a start, the sweep that expires old requests and begins those that were
+//! granted elsewhere, and the look at each decision of another process.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, execution, messages, view};
 use crate::clock::unix_ms;
 use crate::home::scratch;
 use crate::store::{
-    Along, LeaseSubject, RequestRow, RequestState, RequestStep, RequestTransition, StoreError,
+    Along, LeaseSubject, Notice, NoticeKind, RequestRow, RequestState, RequestStep, RequestTransition,
+    StoreError,
 };
 use crate::swarm::scheduler::Priority;
 use crate::swarm::{Actor, Swarm};
@@ -63,6 +64,24 @@ impl Triage {
                 tracing::error!(
                     error = crate::error::chain(&error),
                     "failed to look for requests that are over"
+                );
+            }
+        }
+    }
+
+    /// Takes up decisions of other processes as soon as their notices come, until `stop`. If a notice is lost, the sweep
+    /// finds the decision.
+    pub(crate) async fn follow_decisions(self: Arc<Self>, stop: CancellationToken) {
+        let mut notices = self.swarm.store().notices();
+        while let Some(notice) = stop.run_until_cancelled(notices.next_of(&[NoticeKind::Request])).await {
+            let taken_up = match notice {
+                Notice::Change { name, .. } if !name.is_empty() => self.take_up_decision(&name).await,
+                _ => self.settle().await,
+            };
+            if let Err(error) = taken_up {
+                tracing::error!(
+                    error = crate::error::chain(&error),
+                    "failed to take up a decision about a request"
                 );
             }
         }

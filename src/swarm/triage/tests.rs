@@ -426,6 +426,43 @@ async fn after_a_crash_approved_requests_run_once_and_running_ones_fail() {
 }
 
 #[tokio::test]
+async fn a_decision_of_another_process_is_taken_up_once() {
+    let rig = Rig::new().await;
+    rig.ask(command()).await.unwrap();
+    let row = rig.last().await;
+    // Nothing begins before the decision.
+    rig.triage.take_up_decision(&row.id).await.unwrap();
+    rig.triage.take_up_decision("r-nothing").await.unwrap();
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Waiting);
+    let (store, config) = (rig.triage.swarm().store(), rig.triage.swarm().config());
+    let approve = ApprovalDecision::Approve { sha256: row.sha256 };
+    decide::decide(store, &config, &row.id, approve, &owner(), unix_ms()).await.unwrap();
+    for _ in 0..2 {
+        rig.triage.take_up_decision(&row.id).await.unwrap();
+        rig.until(&row.id, RequestState::Done).await;
+    }
+    rig.triage.settled().await;
+    assert_eq!(rig.executor.done(), ["run on the host: df -h"]);
+}
+
+#[tokio::test]
+async fn a_request_that_another_process_released_is_begun() {
+    let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "sysadmin"}));
+    rig.ask(host("a.example")).await.unwrap();
+    let id = rig.last().await.id;
+    rig.triage.take_up_decision(&id).await.unwrap();
+    rig.triage.settled().await;
+    assert_eq!((rig.row(&id).await.state, rig.rules().await), (RequestState::Triage, Vec::new()));
+    let along = Along::audit(Actor::system().entry("triage.release", &id, Level::Yellow, String::new()));
+    let requests = rig.triage.swarm().store().requests();
+    requests.release(id.clone(), "a mirror".to_owned(), along, unix_ms()).await.unwrap();
+    rig.triage.take_up_decision(&id).await.unwrap();
+    rig.until(&id, RequestState::Done).await;
+    assert_eq!(rig.rules().await, ["a.example"]);
+}
+
+#[tokio::test]
 async fn a_requester_that_stops_waiting_gets_the_result_later() {
     let rig = Rig::new().await;
     let hold = Arc::new(Notify::new());
