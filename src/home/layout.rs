@@ -275,6 +275,12 @@ impl Home {
         self.agent(agent).join("identity")
     }
 
+    /// Returns the list of the packages that an agent has in the homes of several gateways.
+    #[must_use]
+    pub(crate) fn package_list(&self, agent: &AgentId) -> PathBuf {
+        self.agent(agent).join("packages.json")
+    }
+
     /// Returns the folder of an agent's checkpoints.
     #[must_use]
     pub(crate) fn checkpoints(&self, agent: &AgentId) -> PathBuf {
@@ -406,6 +412,13 @@ impl Home {
     #[must_use]
     pub fn vaults(&self) -> PathBuf {
         self.files.join("vaults")
+    }
+
+    /// Returns the lock file that is held while a file of a vault is changed. Gateways that share the agents' files share it
+    /// too. It is not among the vaults, which may be a link to a file system without locks.
+    #[must_use]
+    pub(crate) fn vaults_lock(&self) -> PathBuf {
+        self.files.join("run").join("vaults.lock")
     }
 
     /// Returns the folder of skills, with one folder each.

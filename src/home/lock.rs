@@ -1,6 +1,7 @@
 //! File locks with `flock(2)`. A lock ends with the process that holds it, however the process ends.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -51,6 +52,22 @@ impl Lock {
         }
     }
 
+    /// Takes the lock as [`Self::acquire`] does, and creates the folder of its file if that is missing.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Self::acquire`], and [`HomeError::Io`] if the folder can't be created.
+    pub(crate) fn acquire_with_folder(path: &Path, limit: Duration) -> Result<Self, HomeError> {
+        match Self::acquire(path, limit) {
+            Err(HomeError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                let folder = path.parent().unwrap_or(Path::new("."));
+                fs_err::create_dir_all(folder).map_err(HomeError::io("make the folder", folder))?;
+                Self::acquire(path, limit)
+            }
+            taken => taken,
+        }
+    }
+
     /// Returns `true` if the locked file is the one at `path`. Where files of locks are removed, another process may have
     /// removed this one after it was opened here and before it was locked, and such a lock keeps nobody out.
     #[must_use]
@@ -94,7 +111,7 @@ fn open(path: &Path) -> Result<File, HomeError> {
 }
 
 fn is_read_only(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied)
+    matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied)
 }
 
 #[cfg(test)]

@@ -8,13 +8,16 @@
 use std::fmt::{self, Display, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use super::skill::list_known;
 use crate::error::{Explain, Kind};
-use crate::home::Home;
 use crate::home::beneath::{BeneathError, DirEntry, FileKind, Root};
+use crate::home::lock::Lock;
 use crate::home::user_dirs;
 use crate::home::walk::{WalkLimits, walk};
+use crate::home::write_fence::WriteFence;
+use crate::home::{Home, HomeError};
 use crate::id::{FolderName, IdError};
 use crate::sync::lock;
 use crate::tool::safe_text;
@@ -29,6 +32,9 @@ pub(crate) const MAX_READ: u64 = 10 * 1024 * 1024;
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 /// Maximum total size in bytes with which agents may fill a vault.
 pub(crate) const MAX_TOTAL: u64 = 512 * 1024 * 1024;
+
+/// Longest time for which a write waits for other gateways. One of them may be paused while it writes.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Maximum number of vaults that an error names.
 const MAX_NAMED: usize = 30;
@@ -80,6 +86,13 @@ pub(crate) enum VaultError {
         #[source]
         source: BeneathError,
     },
+    /// The lock that keeps out other gateways could not be taken.
+    #[error("{place}: nothing was written: {}", lock_reason(.source))]
+    Lock {
+        place: VaultFile,
+        #[source]
+        source: HomeError,
+    },
 }
 
 impl Explain for VaultError {
@@ -87,6 +100,7 @@ impl Explain for VaultError {
         match self {
             // Only these two depend on what the caller wrote. The others depend on the vault.
             Self::Name(_) | Self::Path { .. } => Kind::Usage,
+            Self::Lock { source, .. } => source.kind(),
             _ => Kind::Failed,
         }
     }
@@ -120,14 +134,32 @@ pub(crate) struct VaultSummary {
 #[derive(Debug)]
 pub(crate) struct Vaults {
     folder: PathBuf,
+    /// Checked before each change.
+    fence: WriteFence,
     /// Held from reading a file to writing it, so that of two concurrent appends none is lost.
     writing: Mutex<()>,
+    /// The lock that keeps out other gateways meanwhile.
+    lock_file: PathBuf,
+    /// Longest time to wait for that lock.
+    patience: Duration,
 }
 
 impl Vaults {
     #[must_use]
     pub(crate) fn new(home: &Home) -> Self {
-        Self { folder: home.vaults(), writing: Mutex::default() }
+        Self {
+            folder: home.vaults(),
+            fence: WriteFence::absent(),
+            writing: Mutex::default(),
+            lock_file: home.vaults_lock(),
+            patience: PATIENCE,
+        }
+    }
+
+    /// Sets the fence of the vaults, which other gateways may change too.
+    #[must_use]
+    pub(crate) fn fenced(self, fence: WriteFence) -> Self {
+        Self { fence, ..self }
     }
 
     /// Returns the names of all vaults, sorted.
@@ -202,12 +234,13 @@ impl Vaults {
     }
 
     /// Replaces a text file or appends to it, atomically, and creates the folders above it. Returns the file and its
-    /// new size in bytes.
+    /// new size in bytes. Blocks the calling thread while another write goes on.
     ///
     /// # Errors
     ///
     /// Returns [`VaultError`] if the path or content is not valid, the vault does not exist or is full, the file would
-    /// be too long, or it can't be written. The existing file is unchanged then.
+    /// be too long, another gateway does not end its write in time, or the file can't be written. The existing file is
+    /// unchanged then.
     pub(crate) fn write(
         &self,
         name: &FolderName,
@@ -228,7 +261,10 @@ impl Vaults {
         if content.contains('\0') {
             return Err(VaultError::Binary { place, size });
         }
+        let began = Instant::now();
         let _one_at_a_time = lock(&self.writing);
+        // Taken after the mutex, so that only one thread of this gateway waits for it, and released before.
+        let _one_gateway = self.keep_others_out(&place, began)?;
         let whole = match how {
             WriteMode::Replace => content.to_owned(),
             WriteMode::Append => self.joined(&root, &place, content)?,
@@ -237,7 +273,7 @@ impl Vaults {
         if size > MAX_WRITTEN {
             return Err(VaultError::TooLong { place, size });
         }
-        // Checked under the lock, so that concurrent writes of this gateway can't exceed the limit together.
+        // Checked under the lock, so that concurrent writes can't exceed the limit together.
         self.has_room(&root, name, size)?;
         let fail = |source| VaultError::File { place: place.clone(), source };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -261,12 +297,26 @@ impl Vaults {
     }
 
     fn open(&self, name: &FolderName) -> Result<Root, VaultError> {
-        Root::open(&self.folder.join(name.as_str())).map_err(|source| match source {
+        let opened = Root::open(&self.folder.join(name.as_str()));
+        opened.map(|root| root.fenced(self.fence.clone())).map_err(|source| match source {
             // A symbolic link or a file is not a vault.
             BeneathError::NotFound { .. } | BeneathError::WrongKind { .. } | BeneathError::Outside { .. } => {
                 VaultError::Unknown { name: name.clone(), known: self.names() }
             }
             source => self.failed(name, Path::new(""), source),
+        })
+    }
+
+    /// Takes the lock that keeps out the writes of other gateways. `began` is the time at which the write began to wait.
+    fn keep_others_out(&self, place: &VaultFile, began: Instant) -> Result<Lock, VaultError> {
+        // The time behind other writes of this gateway counts. Otherwise each of them would wait in turn for a gateway that
+        // is paused. A part is always left, because other gateways usually write for a moment only.
+        let left = self.patience.saturating_sub(began.elapsed()).max(self.patience / 10);
+        // The folder may be in another home, and be removed with what that home has of its own.
+        Lock::acquire_with_folder(&self.lock_file, left).map_err(|source| {
+            // The path of the lock goes to the log and not to the model.
+            tracing::warn!("vault: {}", crate::error::chain(&source));
+            VaultError::Lock { place: place.clone(), source }
         })
     }
 
@@ -394,7 +444,111 @@ fn reason(failure: &BeneathError) -> String {
             tracing::warn!("vault: {}", crate::error::chain(failure));
             format!("failed to {verb} it: {}", source.kind())
         }
+        BeneathError::CutOff { source, .. } => source.to_string(),
         // Vaults are on this machine.
         BeneathError::Elsewhere { .. } | BeneathError::Unreachable { .. } => "it can't be reached".to_owned(),
+    }
+}
+
+fn lock_reason(failure: &HomeError) -> String {
+    match failure {
+        HomeError::Held { .. } => "another gateway of this team holds the lock of the vaults: it writes there, or was \
+            paused while it did. Try again later. If this goes on, a person has to look for a gateway that is paused \
+            (`flock status` shows the gateways), and continue or end it"
+            .to_owned(),
+        HomeError::Io { source, .. } => format!("the lock of the vaults can't be taken: {}", source.kind()),
+        _ => "the lock of the vaults can't be taken".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Barrier;
+
+    use super::*;
+
+    /// A time that no test reaches.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Two gateways' homes with the same vault `shared`. The second one has joined the first one.
+    struct Group {
+        _dir: tempfile::TempDir,
+        home: Home,
+        joined: Home,
+        vault: FolderName,
+    }
+
+    impl Group {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let home = Home::new(dir.path().join("home"), None);
+            home.make_folders().unwrap();
+            std::fs::create_dir(home.vaults().join("shared")).unwrap();
+            let joined = Home::new(dir.path().join("joined"), None).seen_with_files(home.root());
+            Self { _dir: dir, home, joined, vault: "shared".parse().unwrap() }
+        }
+    }
+
+    fn vaults(home: &Home, patience: Duration) -> Vaults {
+        Vaults { patience, ..Vaults::new(home) }
+    }
+
+    #[test]
+    fn gateways_that_append_at_once_lose_no_line() {
+        let group = Group::new();
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for (name, home) in [("a", &group.home), ("b", &group.joined)] {
+                let (vaults, vault, start) = (vaults(home, LONG), &group.vault, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    for n in 0..100 {
+                        vaults.write(vault, "log.md", &format!("{name} {n}"), WriteMode::Append).unwrap();
+                    }
+                });
+            }
+        });
+        let text = std::fs::read_to_string(group.home.vaults().join("shared/log.md")).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), 200, "{text}");
+    }
+
+    #[test]
+    fn a_write_gives_up_if_another_gateway_keeps_the_lock_and_changes_nothing() {
+        let group = Group::new();
+        let patient = vaults(&group.joined, LONG);
+        patient.write(&group.vault, "log.md", "one", WriteMode::Append).unwrap();
+        let held = Lock::acquire(&group.home.vaults_lock(), LONG).unwrap();
+        let impatient = vaults(&group.joined, Duration::ZERO);
+        for how in [WriteMode::Append, WriteMode::Replace] {
+            let error = impatient.write(&group.vault, "log.md", "two", how).unwrap_err();
+            assert!(matches!(&error, VaultError::Lock { source: HomeError::Held { .. }, .. }), "{error:?}");
+            assert_eq!(error.kind(), Kind::Conflict);
+            let told = error.to_string();
+            assert!(told.starts_with("shared/log.md: nothing was written: another gateway"), "{told}");
+            assert!(told.contains("`flock status`") && !told.contains("vaults.lock"), "{told}");
+        }
+        // A reader sees whole files without the lock.
+        assert_eq!(impatient.read(&group.vault, "log.md").unwrap().1, "one");
+        drop(held);
+        patient.write(&group.vault, "log.md", "two", WriteMode::Append).unwrap();
+        assert_eq!(patient.read(&group.vault, "log.md").unwrap().1, "one\ntwo");
+    }
+
+    #[test]
+    fn the_lock_is_in_no_vault_and_its_folder_is_made_again() {
+        let group = Group::new();
+        std::fs::remove_dir_all(group.home.run()).unwrap();
+        let vaults = vaults(&group.joined, LONG);
+        vaults.write(&group.vault, "log.md", "one", WriteMode::Replace).unwrap();
+        let mode = std::fs::metadata(group.home.vaults_lock()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(vaults.names(), [group.vault.clone()]);
+        let (entries, _) = vaults.entries(&group.vault, 1, 10).unwrap();
+        let paths: Vec<&Path> = entries.iter().map(|entry| entry.path.as_path()).collect();
+        assert_eq!(paths, [Path::new("log.md")]);
     }
 }
