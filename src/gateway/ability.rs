@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::bridges::BridgeSecret;
-use crate::config::{Agent, Config, McpServer, secret};
+use crate::config::{Agent, Config, EngineAddress, EngineSettings, McpServer, secret};
 use crate::error::{Explain as _, chain};
 use crate::home::{Home, elsewhere};
 use crate::id::ModelRef;
@@ -13,17 +13,17 @@ use crate::mcp::installed_problem;
 use crate::openclaw::plugin;
 use crate::provider::Catalog;
 use crate::runtime::NATIVE;
+use crate::sandbox::engine_route::CertificateFile;
 use crate::sandbox::kubernetes::access::ClusterAccess;
 use crate::store::{LeaseKind, LeaseSubject};
 
-/// Returns the subjects that this gateway can't take care of, each with the reason.
+/// Returns the subjects that this gateway can't take care of, each with the reason. The engines of agents are not among the
+/// reasons: which of them this gateway reaches is in [`super::engine_contact`].
 pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeMap<LeaseSubject, String> {
     let mut looked = Looked::default();
     let mut found = BTreeMap::new();
-    let has_cluster = config.engines.iter().any(|engine| engine.cluster.is_some());
     for agent in &config.agents {
-        let cluster = has_cluster.then(|| of_cluster(home, config, agent)).flatten();
-        if let Some(reason) = cluster.or_else(|| of_agent(home, config, catalog, agent, &mut looked)) {
+        if let Some(reason) = of_agent(home, config, catalog, agent, &mut looked) {
             found.insert(LeaseSubject::agent(&agent.id), reason);
         }
     }
@@ -43,6 +43,21 @@ pub(crate) fn lacking(home: &Home, config: &Config, catalog: &Catalog) -> BTreeM
     found
 }
 
+/// Returns the same with the agents whose engines need secrets that are not here. This gateway leaves such an agent to others
+/// as long as one of them reaches the engine.
+pub(crate) fn lacking_with_engines(
+    home: &Home,
+    config: &Config,
+    catalog: &Catalog,
+) -> BTreeMap<LeaseSubject, String> {
+    let mut found = lacking(home, config, catalog);
+    if config.engines.iter().any(EngineSettings::is_remote) {
+        let lack = |agent: &Agent| Some((LeaseSubject::agent(&agent.id), of_engine(home, config, agent)?));
+        found.extend(config.agents.iter().filter_map(lack));
+    }
+    found
+}
+
 fn of_server(home: &Home, server: &McpServer) -> Option<String> {
     if let Some(name) = server.secrets.values().find(|name| !has_secret(home, name)) {
         return Some(format!("the secret {name} is not in {}", home.secrets().display()));
@@ -50,12 +65,25 @@ fn of_server(home: &Home, server: &McpServer) -> Option<String> {
     installed_problem(home, server, false)
 }
 
-/// Returns the reason why the cluster that has the agent's workspace can't be reached from here.
-fn of_cluster(home: &Home, config: &Config, agent: &Agent) -> Option<String> {
+/// Returns the reason why the engine that has the agent's workspace can't be reached from here, as far as secrets tell.
+fn of_engine(home: &Home, config: &Config, agent: &Agent) -> Option<String> {
     let name = elsewhere::engine_of(&agent.workspace)?;
-    config.engines.iter().find(|engine| engine.name == name && engine.cluster.is_some())?;
-    (!has_secret(home, &ClusterAccess::secret(&name)))
-        .then(|| format!("the access to the cluster {name} is not here: flock engine renew {name}"))
+    let engine = config.engines.iter().find(|engine| engine.name == name)?;
+    match engine.address.as_ref()?.parse().ok()? {
+        EngineAddress::Cluster(_) => (!has_secret(home, &ClusterAccess::secret(&name)))
+            .then(|| format!("the access to the cluster {name} is not here: flock engine renew {name}")),
+        EngineAddress::Tls(_) => {
+            let has_all = CertificateFile::ALL.iter().all(|file| has_secret(home, &file.secret(&name)));
+            (!has_all).then(|| {
+                format!(
+                    "the certificates for the engine {name} are not here: \
+                     flock engine renew {name} --ca CA.pem --cert CERT.pem --key KEY.pem"
+                )
+            })
+        }
+        // The keys and settings of `ssh` are not flock's.
+        EngineAddress::Socket(_) | EngineAddress::Ssh(_) => None,
+    }
 }
 
 /// Returns `true` if this home has the secret and can read it.
@@ -107,29 +135,46 @@ mod tests {
 
     use super::*;
     use crate::home::elsewhere::Mark;
+    use crate::id::EngineName;
 
     #[test]
-    fn a_gateway_without_the_access_to_a_cluster_leaves_its_agents_to_others() {
+    fn a_gateway_without_the_secrets_of_an_engine_leaves_its_agents_to_others_that_reach_it() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         home.make_folders().unwrap();
+        let worker = |id: &str| json!({"id": id, "role": "worker"});
         let document = json!({
             "gateway": {"auth": {"token": "t"}},
             "plugins": {"entries": {"flock": {"config": {
-                "gatewayAgents": [{"id": "ada", "role": "worker"}, {"id": "bob", "role": "worker"}],
-                "engines": {"far": {"address": "k8s://work/flock", "image": "flock:1"}},
+                "gatewayAgents": [worker("ada"), worker("bob"), worker("cat"), worker("dan")],
+                "engines": {
+                    "cluster": {"address": "k8s://work/flock", "image": "flock:1"},
+                    "shell": {"address": "ssh://far.example"},
+                    "tls": {"address": "tcp://far.example"},
+                },
             }}}},
         });
         let config = crate::config::parse::config(&document, &home).unwrap();
-        let far: crate::id::EngineName = "far".parse().unwrap();
-        let ada = &config.agents[0];
         std::fs::create_dir_all(home.workspaces()).unwrap();
-        elsewhere::mark(&ada.workspace, &Mark::new(&far, &ada.id)).unwrap();
+        let engines = ["cluster", "tls", "shell"].map(|engine| engine.parse::<EngineName>().unwrap());
+        for (agent, engine) in config.agents.iter().zip(&engines) {
+            elsewhere::mark(&agent.workspace, &Mark::new(engine, &agent.id)).unwrap();
+        }
         let catalog = Catalog::new(home.clone());
-        let found = lacking(&home, &config, &catalog);
-        let subjects: Vec<&str> = found.keys().map(|subject| subject.name.as_str()).collect();
-        assert_eq!(subjects, ["ada"]);
-        secret::set(&home, &ClusterAccess::secret(&far), "{}").unwrap();
+        let left = || {
+            let found = lacking_with_engines(&home, &config, &catalog);
+            found.keys().map(|subject| subject.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(left(), ["ada", "bob"]);
+        // One of them has to take such an agent, even if none of them has the secrets.
         assert!(lacking(&home, &config, &catalog).is_empty());
+        let [cluster, tls, _] = &engines;
+        secret::set(&home, &ClusterAccess::secret(cluster), "{}").unwrap();
+        assert_eq!(left(), ["bob"]);
+        for file in CertificateFile::ALL {
+            assert_eq!(left(), ["bob"]);
+            secret::set(&home, &file.secret(tls), "x").unwrap();
+        }
+        assert!(left().is_empty());
     }
 }

@@ -7,9 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::ability;
 use super::departure::Departures;
 use super::driver::TurnDriver;
+use super::engine_contact::{self, EngineContacts, EngineReach};
 use super::state::Gateway;
 use crate::clock;
 use crate::config::Config;
@@ -34,9 +37,17 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
     let mut abilities = Abilities::new(&gateway);
     let mut departures = Departures::default();
     let mut notices = store.notices();
+    // Without others, it makes no difference which engines answer.
+    let is_shared = gateway.swarm.ownership().is_shared();
+    let unasked = if is_shared { engine_contact::unasked(&gateway).await } else { Arc::default() };
+    let (told, mut contacts) = watch::channel(unasked);
+    if is_shared {
+        tokio::spawn(engine_contact::run(Arc::clone(&gateway), epoch, told));
+    }
     let mut has_failed = false;
     loop {
-        let wait = match step(&gateway, epoch, &mut keeper, (&mut abilities, &mut departures)).await {
+        let known = Arc::clone(&contacts.borrow_and_update());
+        let wait = match step(&gateway, epoch, &mut keeper, (&mut abilities, &mut departures), known).await {
             Ok(wait) => {
                 has_failed = false;
                 wait
@@ -56,6 +67,7 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
         tokio::select! {
             () = pause(wait - SHORTEST_MS.min(wait)) => {}
             _ = notices.next_of(&[NoticeKind::Gateway, NoticeKind::Lease]) => {}
+            Ok(()) = contacts.changed() => {}
         }
     }
 }
@@ -67,6 +79,7 @@ async fn step(
     epoch: Epoch,
     keeper: &mut LeaseKeeper,
     (abilities, departures): (&mut Abilities, &mut Departures),
+    contacts: Arc<EngineContacts>,
 ) -> Result<i64, StoreError> {
     let store = gateway.swarm.store();
     let sent = clock::boot_ms();
@@ -82,13 +95,16 @@ async fn step(
     let leases = store.leases().list().await?;
     let leases: BTreeMap<_, _> = leases.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
     let living: Vec<Epoch> = beat.living.iter().map(|living| living.epoch).collect();
+    let reach = EngineReach::look(store, epoch, contacts).await?;
+    departures.tidy(gateway, &reach).await;
     let lacking = abilities.look(gateway);
-    let mut plan = plan(gateway, keeper, &living, &leases, lacking);
+    let is_able = |subject: &LeaseSubject| !lacking.contains_key(subject) && !departures.is_removing(subject);
+    let mut plan = plan(gateway, keeper, &living, &leases, &is_able, &reach);
     let ownership = gateway.swarm.ownership();
     let publish = |keeper: &LeaseKeeper, leases: &BTreeMap<LeaseSubject, Lease>| {
         let (held, until) = (keeper.held(), keeper.acts_until());
         if ownership.is_shared() {
-            store.syncer().handle().write_until(until);
+            store.syncer().fence().write_until(until);
         }
         ownership.update(LeaseView { held, leases, living: &beat.living, until });
     };
@@ -99,7 +115,7 @@ async fn step(
     plan.give_up.retain(|subject| !ownership.is_in_use(subject) && !busy.contains(subject));
     let mut given_up = BTreeSet::new();
     for subject in plan.give_up {
-        if departures.has_ended(gateway, &subject).await {
+        if departures.has_ended(gateway, &subject, &reach).await {
             given_up.insert(subject);
         } else {
             plan.look_in = Some(DEPARTURE_MS);
@@ -125,7 +141,8 @@ fn plan(
     keeper: &mut LeaseKeeper,
     living: &[Epoch],
     leases: &BTreeMap<LeaseSubject, Lease>,
-    lacking: &BTreeMap<LeaseSubject, String>,
+    is_able: &dyn Fn(&LeaseSubject) -> bool,
+    reach: &EngineReach,
 ) -> LeasePlan {
     let (mut wanted, busy) = (wanted(&gateway.config()), busy(&gateway.driver));
     let ownership = gateway.swarm.ownership();
@@ -136,8 +153,11 @@ fn plan(
         living,
         leases,
         wanted: &wanted,
-        is_able: &|subject: &LeaseSubject| !lacking.contains_key(subject),
-        is_idle: &|subject: &LeaseSubject| !busy.contains(subject) && !ownership.is_in_use(subject),
+        is_able,
+        fitness: &|subject: &LeaseSubject| reach.fitness(subject),
+        is_idle: &|subject: &LeaseSubject| {
+            !busy.contains(subject) && !ownership.is_in_use(subject) && !reach.is_stuck(subject)
+        },
     };
     keeper.plan(&view, clock::boot_ms())
 }

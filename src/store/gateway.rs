@@ -5,10 +5,13 @@
 //! the lock that all changes take. So the times here decide only when a gateway may be ended, and never if it may write.
 //! All of them are of the database's clock.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::notice::NoticeKind;
 use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::Gateways;
 use super::{Database, Store, StoreError, lease};
+use crate::id::EngineName;
 
 /// The time for which a gateway counts as living after it said so, in milliseconds.
 pub const LIFETIME_MS: i64 = 6_000;
@@ -172,6 +175,20 @@ impl<A> Gateways<&Database<A>> {
         })
         .await
     }
+
+    /// Returns the engines that answer each gateway that was not ended, as far as it has said so.
+    pub(crate) async fn engines(self) -> Result<BTreeMap<Epoch, BTreeSet<EngineName>>, StoreError> {
+        let sql = "SELECT epoch, engines FROM gateway WHERE ended_at IS NULL AND engines IS NOT NULL";
+        self.read("look which engines answer the gateways", |connection| {
+            let row = |row: &Row<'_>| {
+                let (epoch, text) = (row.get::<i64>(0)?, row.get::<String>(1)?);
+                // What another version has written in another form counts as no engine.
+                Ok((Epoch(epoch), serde_json::from_str::<BTreeSet<EngineName>>(&text).unwrap_or_default()))
+            };
+            connection.prepare_cached(sql)?.query_map((), row)?.collect()
+        })
+        .await
+    }
 }
 
 impl Gateways<&Store> {
@@ -219,6 +236,21 @@ impl Gateways<&Store> {
                 "UPDATE gateway SET peer_address = ?2, peer_key = ?3 WHERE epoch = ?1",
                 (epoch.0, peer.address, peer.key),
             )?;
+            transaction.tell(NoticeKind::Gateway, &epoch.0.to_string());
+            Ok(())
+        })
+        .await
+    }
+
+    /// Says which engines answer this gateway.
+    pub(crate) async fn set_engines(
+        self,
+        epoch: Epoch,
+        engines: &BTreeSet<EngineName>,
+    ) -> Result<(), StoreError> {
+        let text = serde_json::json!(engines).to_string();
+        self.write("say which engines answer this gateway", move |transaction| {
+            transaction.execute("UPDATE gateway SET engines = ?2 WHERE epoch = ?1", (epoch.0, text))?;
             transaction.tell(NoticeKind::Gateway, &epoch.0.to_string());
             Ok(())
         })

@@ -127,3 +127,22 @@ async fn the_only_gateway_ends_all_others() {
     let alone = testing::register_gateway_alone(&place.store, new("c")).await;
     assert_eq!(place.living().await, [alone]);
 }
+
+#[tokio::test]
+async fn each_gateway_says_which_engines_answer_it() {
+    let place = Place::new();
+    let (first, second) = (place.start("a").await, place.start("b").await);
+    place.start("c").await;
+    let both: BTreeSet<EngineName> = BTreeSet::from([EngineName::local(), "far".parse().unwrap()]);
+    let none = BTreeSet::new();
+    place.store.gateways().set_engines(first, &both).await.unwrap();
+    place.store.gateways().set_engines(second, &none).await.unwrap();
+    let told = place.store.gateways().engines().await.unwrap();
+    assert_eq!(
+        told,
+        BTreeMap::from([(first, both), (second, none.clone())]),
+        "the third has not asked any yet"
+    );
+    place.store.gateways().leave(first).await.unwrap();
+    assert_eq!(place.store.gateways().engines().await.unwrap(), BTreeMap::from([(second, none)]));
+}

@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.warn(&format!("this is not in the audit: {}", failure.to_line_with_hint()));
     }
     let config = config::read(&home)?;
-    let lacking = ability::lacking(&home, &config, &Catalog::new(home.clone()));
+    let lacking = ability::lacking_with_engines(&home, &config, &Catalog::new(home.clone()));
     let lacking: BTreeMap<String, String> = lacking
         .into_iter()
         .map(|(subject, reason)| (format!("{} {}", subject.kind.as_str(), subject.name), reason))

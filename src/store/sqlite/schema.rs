@@ -56,6 +56,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/041.sql"),
     include_str!("migrations/042.sql"),
     include_str!("migrations/043.sql"),
+    include_str!("migrations/044.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

@@ -25,4 +25,4 @@ pub use contact::{BEAT_MS, Contact, Hold, RETRY_MS, next_beat};
 pub(crate) use held::while_held;
 pub use keeper::LeaseKeeper;
 pub use ownership::{LeaseUse, LeaseView, Owner, Ownership};
-pub use plan::{FleetView, LeasePlan, LeasePlanner};
+pub use plan::{Fitness, FleetView, LeasePlan, LeasePlanner};

@@ -329,6 +329,7 @@ impl World {
                     leases: &leases,
                     wanted: &wanted(),
                     is_able: &|_: &LeaseSubject| true,
+                    fitness: &|_: &LeaseSubject| Fitness::Fit,
                     is_idle: &|_: &LeaseSubject| true,
                 };
                 let plan = gateway.keeper.plan(&view, local);

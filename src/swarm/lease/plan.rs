@@ -12,12 +12,27 @@ use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject};
 const PATIENCE_MS: i64 = BEAT_MS / 2;
 /// The time after which a gateway takes a free subject although it has its share: the others can't take it, or are slow.
 const OVERDUE_MS: i64 = 3 * BEAT_MS;
+/// The time after which a gateway takes a free subject although another one is fitter: that one can't take it either, for
+/// another reason.
+const LAST_RESORT_MS: i64 = 5 * BEAT_MS;
 /// The time for which a gateway has more than its share before it gives something up.
 const SETTLING_MS: i64 = 15_000;
 /// The time for which it is remembered that nobody else took a free subject, in milliseconds.
 const UNWANTED_MS: i64 = 300_000;
 /// The most subjects that are taken at once.
 const MOST_TAKEN: usize = 512;
+
+/// The fitness of a gateway for a subject that it is able to take care of, by what it reaches at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fitness {
+    /// It reaches what the subject needs, or no gateway does.
+    #[default]
+    Fit,
+    /// Another gateway reaches it, and this one does not. It keeps what it has, and leaves what is free to that one.
+    Unfit,
+    /// The same for so long that it also gives the subject up.
+    Misplaced,
+}
 
 /// What a gateway knows of all gateways.
 pub struct FleetView<'v> {
@@ -29,6 +44,8 @@ pub struct FleetView<'v> {
     pub wanted: &'v BTreeSet<LeaseSubject>,
     /// Returns `true` if this gateway has what the subject needs, such as its secrets and files.
     pub is_able: &'v dyn Fn(&LeaseSubject) -> bool,
+    /// Returns the fitness of this gateway.
+    pub fitness: &'v dyn Fn(&LeaseSubject) -> Fitness,
     /// Returns `true` if nothing of this gateway is at work on the subject.
     pub is_idle: &'v dyn Fn(&LeaseSubject) -> bool,
 }
@@ -74,7 +91,11 @@ impl LeasePlanner {
         self.free.retain(|subject, _| view.wanted.contains(subject) && is_free(subject));
         let mut plan = LeasePlan::default();
         for &subject in held {
-            if !view.wanted.contains(subject) && (view.is_idle)(subject) {
+            let is_misplaced = || {
+                (view.fitness)(subject) == Fitness::Misplaced
+                    && !self.unwanted_by_others.contains_key(subject)
+            };
+            if (!view.wanted.contains(subject) || is_misplaced()) && (view.is_idle)(subject) {
                 plan.give_up.insert(subject.clone());
             }
         }
@@ -88,7 +109,7 @@ impl LeasePlanner {
             let free: Vec<&LeaseSubject> =
                 wanted.into_iter().filter(|subject| is_free(subject) && (view.is_able)(subject)).collect();
             let room = share.saturating_sub(mine.len());
-            self.take_free(me, &free, room, now, &mut plan);
+            self.take_free(me, &free, room, (view, now), &mut plan);
         }
         plan
     }
@@ -131,7 +152,7 @@ impl LeasePlanner {
         me: Epoch,
         free: &[&LeaseSubject],
         mut room: usize,
-        now: i64,
+        (view, now): (&FleetView<'_>, i64),
         plan: &mut LeasePlan,
     ) {
         let mut known: Vec<(bool, u64, i64, &LeaseSubject)> = free
@@ -149,14 +170,16 @@ impl LeasePlanner {
                 plan.look_in = Some(0);
                 return;
             }
-            if room > 0 && (!is_of_another || waited >= PATIENCE_MS) {
+            let is_fit = (view.fitness)(subject) == Fitness::Fit;
+            let last = if is_fit { OVERDUE_MS } else { LAST_RESORT_MS };
+            if is_fit && room > 0 && (!is_of_another || waited >= PATIENCE_MS) {
                 room -= 1;
                 plan.take.insert(subject.clone());
-            } else if waited >= OVERDUE_MS {
+            } else if waited >= last {
                 self.unwanted_by_others.insert(subject.clone(), now);
                 plan.take.insert(subject.clone());
             } else {
-                let limit = if room > 0 { PATIENCE_MS } else { OVERDUE_MS };
+                let limit = if is_fit && room > 0 { PATIENCE_MS } else { last };
                 let wait = limit - waited;
                 plan.look_in = Some(plan.look_in.map_or(wait, |known| known.min(wait)));
             }
@@ -197,6 +220,7 @@ mod tests {
         leases: BTreeMap<LeaseSubject, Lease>,
         wanted: BTreeSet<LeaseSubject>,
         busy: BTreeSet<LeaseSubject>,
+        fitness: BTreeMap<LeaseSubject, Fitness>,
         planner: LeasePlanner,
     }
 
@@ -207,6 +231,7 @@ mod tests {
                 leases: BTreeMap::new(),
                 wanted: (0..wanted).map(agent).collect(),
                 busy: BTreeSet::new(),
+                fitness: BTreeMap::new(),
                 planner: LeasePlanner::default(),
             }
         }
@@ -216,12 +241,13 @@ mod tests {
         }
 
         fn plan(&mut self, now: i64) -> LeasePlan {
-            let busy = &self.busy;
+            let (busy, fitness) = (&self.busy, &self.fitness);
             let view = FleetView {
                 living: &self.living,
                 leases: &self.leases,
                 wanted: &self.wanted,
                 is_able: &|_: &LeaseSubject| true,
+                fitness: &|subject: &LeaseSubject| fitness.get(subject).copied().unwrap_or_default(),
                 is_idle: &|subject: &LeaseSubject| !busy.contains(subject),
             };
             let held =
@@ -321,6 +347,46 @@ mod tests {
         fleet.living.push(Epoch(3));
         fleet.plan(freed + OVERDUE_MS);
         assert!(fleet.planner.unwanted_by_others.is_empty());
+    }
+
+    #[test]
+    fn a_gateway_leaves_what_another_one_reaches_to_it_and_takes_it_as_the_last_resort() {
+        let mut fleet = Fleet::new(2, 4);
+        fleet.fitness = BTreeMap::from([(agent(0), Fitness::Unfit), (agent(1), Fitness::Misplaced)]);
+        fleet.give(agent(2), Some(ME));
+        fleet.give(agent(3), Some(Epoch(2)));
+        let first = fleet.plan(0);
+        assert_eq!(
+            (first.take.len(), first.look_in),
+            (0, Some(LAST_RESORT_MS)),
+            "there is room for one more"
+        );
+        assert!(fleet.plan(LAST_RESORT_MS - 1).take.is_empty());
+        let last = fleet.plan(LAST_RESORT_MS);
+        assert_eq!((last.take, last.look_in), (BTreeSet::from([agent(0), agent(1)]), None));
+    }
+
+    #[test]
+    fn a_gateway_gives_up_what_another_one_has_reached_for_long() {
+        let mut fleet = Fleet::new(2, 4);
+        for number in 0..2 {
+            fleet.give(agent(number), Some(ME));
+        }
+        for number in 2..4 {
+            fleet.give(agent(number), Some(Epoch(2)));
+        }
+        fleet.fitness = BTreeMap::from([(agent(0), Fitness::Unfit), (agent(1), Fitness::Misplaced)]);
+        fleet.busy.insert(agent(1));
+        assert!(fleet.plan(0).give_up.is_empty());
+        fleet.busy.clear();
+        assert_eq!(fleet.plan(0).give_up, BTreeSet::from([agent(1)]));
+        // The other one does not take it, for whatever reason.
+        fleet.give(agent(1), None);
+        fleet.plan(1);
+        assert_eq!(fleet.plan(1 + LAST_RESORT_MS).take, BTreeSet::from([agent(1)]));
+        fleet.give(agent(1), Some(ME));
+        assert!(fleet.plan(LAST_RESORT_MS + UNWANTED_MS).give_up.is_empty());
+        assert_eq!(fleet.plan(1 + LAST_RESORT_MS + UNWANTED_MS).give_up, BTreeSet::from([agent(1)]));
     }
 
     #[test]

@@ -1021,7 +1021,9 @@ CREATE TABLE gateway (
     -- Where a gateway of a group takes requests from the others, as in `127.0.0.1:40123`, and the public key by which they know it:
     -- the 32 bytes of an Ed25519 key in hex. NULL for one that takes none.
     peer_address TEXT COLLATE "C",
-    peer_key     TEXT COLLATE "C"
+    peer_key     TEXT COLLATE "C",
+    -- The engines that answer a gateway of a group, as a JSON list of their names. NULL until it has asked them.
+    engines      TEXT COLLATE "C"
 );
 
 -- What only one gateway may do at a time, and which one does it. A lease lives as long as its gateway. Rows stay when
