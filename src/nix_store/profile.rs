@@ -13,7 +13,7 @@ use super::manifest::PackageOrigin;
 use super::path::{InvalidStorePath, StorePath};
 use super::realise::RealisedPackage;
 use super::store::{PROFILES, exec, run_blocking, shell};
-use super::{Attribute, InstalledPackage, NixError, PackageStore, Pin, manifest};
+use super::{Attribute, InstalledPackage, NixError, PackageStore, Pin, manifest, package_list};
 use crate::error::chain;
 use crate::generation::{self, Origin};
 use crate::id::AgentId;
@@ -369,7 +369,18 @@ impl PackageStore {
             packages.insert(id, now);
         };
         self.record_packages(known, changed).await;
+        // The change is done, whatever becomes of the list.
+        if let Err(error) = Box::pin(self.record_list(container, agent)).await {
+            tracing::warn!(%agent, error = chain(&error), "failed to record the list of an agent's packages");
+        }
         Ok(())
+    }
+
+    /// Records the packages in use in the list that other gateways read.
+    async fn record_list(&self, container: &str, agent: &AgentId) -> Result<(), NixError> {
+        let installed = self.read(container, agent).await?;
+        let (home, id) = (self.home.clone(), agent.clone());
+        run_blocking(move || package_list::record(&home, &id, &installed)).await
     }
 
     /// Records a change of profiles. The change is done, so a failure to record it is only reported.

@@ -6,14 +6,16 @@ use super::check::Check;
 use crate::cli::database;
 use crate::config::Config;
 use crate::gateway::{ability, shared_config};
-use crate::home::Home;
+use crate::home::{Home, instance};
+use crate::id::AgentId;
+use crate::nix_store;
 use crate::provider::Catalog;
 use crate::store::{self, Lease, LeaseKind, LivingGateway, StoreError};
 
 const NAME: &str = "gateways";
 
-/// Reports which gateways use the database, files of agents that are not there, gateways of other versions, and what this one
-/// lacks. A home without a group has nothing to report.
+/// Reports which gateways use the database, files of agents that are not there, gateways of other versions, what this one
+/// lacks, and packages that its agents lack. A home without a group has nothing to report.
 pub(crate) fn all(home: &Home, config: &Config) -> Vec<Check> {
     // No file has a group, and nothing is read for it.
     if !matches!(store::server_address(home), Ok(Some(_))) {
@@ -61,11 +63,22 @@ pub(crate) fn all(home: &Home, config: &Config) -> Vec<Check> {
             "on that machine: flock config set plugins.entries.flock.config.gateway.peerAddress ADDRESS:PORT";
         checks.push(Check::warn(NAME, text, mend));
     }
-    for (subject, reason) in ability::lacking(home, config, &Catalog::new(home.clone())) {
+    for (subject, reason) in ability::lacking_with_engines(home, config, &Catalog::new(home.clone())) {
         let text = format!("this gateway leaves {} {} to others", subject.kind.as_str(), subject.name);
         checks.push(Check::warn(NAME, text, reason));
     }
+    let here = instance::read(home).unwrap_or_default();
+    let lacking = agents_of(&here, &living, &leases).into_iter();
+    let lacking = lacking.filter_map(|agent| nix_store::missing_packages(home, &agent));
+    checks.extend(lacking.map(|missing| Check::warn(NAME, missing.message, missing.hint)));
     checks
+}
+
+/// Returns the agents that the gateway of a home takes care of.
+fn agents_of(home: &str, living: &[LivingGateway], leases: &[Lease]) -> Vec<AgentId> {
+    let Some(own) = living.iter().find(|gateway| gateway.home == home) else { return Vec::new() };
+    let owned = leases.iter().filter(|lease| lease.owner == Some(own.epoch));
+    owned.filter_map(|lease| lease.subject.as_agent()).collect()
 }
 
 /// Returns `true` if some of the gateways run on other machines than this one, and it takes requests of its own machine alone.
@@ -82,7 +95,7 @@ fn count(gateways: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Epoch, PeerAddress};
+    use crate::store::{Epoch, LeaseSubject, PeerAddress};
 
     fn gateway(epoch: i64, name: &str, address: &str) -> LivingGateway {
         LivingGateway {
@@ -95,6 +108,22 @@ mod tests {
             beat_until: 0,
             peer: Some(PeerAddress { address: address.to_owned(), key: String::new() }),
         }
+    }
+
+    #[test]
+    fn a_home_has_the_agents_that_its_gateway_holds() {
+        let named = |home: &str, epoch| LivingGateway { home: home.to_owned(), ..gateway(epoch, "box", "") };
+        let living = [named("first", 1), named("second", 2)];
+        let lease = |subject, owner: Option<i64>| Lease { subject, owner: owner.map(Epoch), token: 1 };
+        let agent = |id: &str| LeaseSubject::agent(&id.parse().unwrap());
+        let leases = [
+            lease(agent("ada"), Some(1)),
+            lease(agent("bob"), Some(2)),
+            lease(agent("cat"), None),
+            lease(LeaseSubject::clock(), Some(2)),
+        ];
+        assert_eq!(agents_of("second", &living, &leases), ["bob".parse::<AgentId>().unwrap()]);
+        assert!(agents_of("third", &living, &leases).is_empty());
     }
 
     #[test]
