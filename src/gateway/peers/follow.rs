@@ -31,6 +31,9 @@ const PATH_FROM_START: &str = "/events?start=1";
 
 /// The pause before the next try after a stream has ended.
 const RETRY: Duration = Duration::from_millis(300);
+/// The time after which the bridges look for posts of others that no event told of, for example because their stream was not
+/// open yet.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Longest silence of a stream. The other end says every 15 seconds that it is still there.
 const MOST_SILENCE: Duration = Duration::from_secs(45);
 /// Most bytes of an event.
@@ -44,6 +47,7 @@ pub(in crate::gateway) async fn run(gateway: Arc<Gateway>) {
     let ownership = gateway.swarm.ownership();
     let mut changes = ownership.changes();
     let mut followed = BTreeMap::new();
+    let mut poll = tokio::time::interval(POLL_INTERVAL);
     loop {
         changes.mark_unchanged();
         let others = ownership.others();
@@ -51,15 +55,18 @@ pub(in crate::gateway) async fn run(gateway: Arc<Gateway>) {
         followed.retain(|epoch, _| others.iter().any(|other| other.epoch == *epoch));
         if followed.len() < before {
             // Its last events may not have come.
-            gateway.events.lose();
+            lose(&gateway);
         }
         for other in others.into_iter().filter(|other| other.peer.is_some()) {
             followed
                 .entry(other.epoch)
                 .or_insert_with(|| AbortOnDropHandle::new(tokio::spawn(follow(Arc::clone(&gateway), other))));
         }
-        if gateway.stop.run_until_cancelled(changes.changed()).await.is_none() {
-            return;
+        tokio::select! {
+            () = gateway.stop.cancelled() => return,
+            // The sender lives as long as the swarm.
+            _ = changes.changed() => {}
+            _ = poll.tick() => gateway.bridges.wake(),
         }
     }
 }
@@ -107,11 +114,16 @@ async fn read(
     let answer = connection::send(key, other, gateway.swarm.ownership(), request);
     let late = |_| PeerError::Lost { address: other.address.clone() };
     let answer = tokio::time::timeout(MOST_SILENCE, answer).await.map_err(late)??;
+    // Watchers may have missed what happened at an earlier gateway before this stream was open.
+    let mut may_have_missed = last.is_none() && !is_younger;
     let mut body = answer.into_body();
     let mut parser = EventStreamParser::default();
     while let Some(frame) = tokio::time::timeout(MOST_SILENCE, body.frame()).await? {
         let Ok(piece) = frame?.into_data() else { continue };
         let Ok(()) = parser.feed(&piece, |event| {
+            if std::mem::take(&mut may_have_missed) {
+                lose(gateway);
+            }
             let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
             take(gateway, &text(&event.name), &event.data);
             *last = Some(text(&event.id));
@@ -124,10 +136,16 @@ async fn read(
     Ok(())
 }
 
+/// Tells watchers and bridges that events of another gateway may be lost.
+fn lose(gateway: &Gateway) {
+    gateway.events.lose();
+    gateway.bridges.wake();
+}
+
 /// Takes an event of another gateway.
 fn take(gateway: &Gateway, name: &str, data: &[u8]) {
     if name == LOST {
-        gateway.events.lose();
+        lose(gateway);
         return;
     }
     // Where a stream stands that has left events out is told by an event as well.
