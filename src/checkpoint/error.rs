@@ -9,6 +9,8 @@ use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::home::beneath::BeneathError;
+use crate::home::free_space::RESERVE;
+use crate::home::write_fence::CutOff;
 use crate::id::{AgentId, ChannelId, IdError};
 use crate::sandbox::SandboxError;
 use crate::sandbox::workspace_files::WorkspaceError;
@@ -23,6 +25,9 @@ pub enum CheckpointError {
     /// A file of the workspace failed.
     #[error(transparent)]
     Workspace(#[from] BeneathError),
+    /// Another gateway may have taken over from this one, so nothing more is written.
+    #[error(transparent)]
+    CutOff(#[from] CutOff),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -60,6 +65,23 @@ pub enum CheckpointError {
         agent: AgentId,
         /// The exceeded limit, as in `the workspace has more than 5 GiB`.
         limit: String,
+    },
+    /// The disk of the workspace has too little room for the files that are restored.
+    #[error(
+        "the disk of {} has {} MiB free, and restoring the files of {agent} needs up to {} MiB, with {} MiB that stay free: \
+         free some space there",
+        folder.display(),
+        free >> 20,
+        needed.div_ceil(1 << 20),
+        RESERVE >> 20
+    )]
+    NoRoom {
+        agent: AgentId,
+        folder: PathBuf,
+        /// In bytes, with those that stay free.
+        needed: u64,
+        /// In bytes.
+        free: u64,
     },
     /// A rewind has begun and could not be completed.
     #[error("the rewind of {agent} has begun and is not finished; it goes on before the agent's next turn")]
@@ -211,6 +233,7 @@ impl Explain for CheckpointError {
             Self::Limit { .. } => {
                 Some("flock config set plugins.entries.flock.config.checkpoints.bytes BYTES".to_owned())
             }
+            Self::NoRoom { folder, .. } => Some(format!("df -h {}", folder.display())),
             Self::Busy(_) | Self::Elsewhere { .. } => Some("flock status".to_owned()),
             // Whoever looks completes it first.
             Self::Interrupted { agent, source } => {

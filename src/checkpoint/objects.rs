@@ -307,6 +307,27 @@ impl Objects {
         to.set_len(size).map_err(failed)
     }
 
+    /// Returns the bytes that a copy of a content of this size takes of a disk.
+    pub(super) fn space(&self, id: ContentId, size: u64) -> u64 {
+        // Holes take none.
+        let used = self.path(id).symlink_metadata().map(|found| found.blocks().saturating_mul(512));
+        used.map_or(size, |used| used.min(size))
+    }
+
+    /// Returns `true` if [`Self::copy_to`] takes no space for a content of this size in a folder, because the copy shares the
+    /// blocks of the content.
+    pub(super) fn shares_blocks(&self, id: ContentId, size: u64, folder: &Path) -> bool {
+        let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
+        if size < CLONE_FROM || device(&self.folder).is_none_or(|own| device(folder) != Some(own)) {
+            return false;
+        }
+        let Ok(from) = self.file(id) else { return false };
+        let Ok((temporary, copy)) = self.temporary() else { return false };
+        let is_clone = clone_file(&from, &copy);
+        drop(fs_err::remove_file(&temporary));
+        is_clone
+    }
+
     /// Fills a file of a workspace, wherever that is, with a content, and checks the content meanwhile.
     ///
     /// # Errors
@@ -589,6 +610,25 @@ mod tests {
         file.write_all_at(b"end", (1 << 34) - 3).unwrap();
         let id = objects.put_file(&file, 1 << 34, || Ok(())).unwrap();
         assert!(objects.path(id).symlink_metadata().unwrap().blocks() * 512 < 1 << 20);
+    }
+
+    #[test]
+    fn a_copy_takes_space_for_what_is_no_hole_and_shares_only_what_is_large() {
+        let folder = tempfile::tempdir().unwrap();
+        let (objects, _) = Objects::open(folder.path()).unwrap();
+        let small = put(&objects, b"small");
+        assert!(objects.space(small, 5) <= 5);
+        assert!(!objects.shares_blocks(small, 5, folder.path()));
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[1; BLOCK], 1 << 30).unwrap();
+        let size = (1 << 30) + BLOCK as u64;
+        let sparse = objects.put_file(&file, size, || Ok(())).unwrap();
+        assert!(objects.space(sparse, size) < 1 << 20);
+        let missing = ContentId::of_file(b"missing");
+        assert_eq!(objects.space(missing, 7), 7);
+        assert!(!objects.shares_blocks(missing, size, folder.path()));
+        assert!(!objects.shares_blocks(sparse, size, Path::new("/proc")), "it is another disk");
+        assert_eq!(std::fs::read_dir(folder.path().join("objects/new")).unwrap().count(), 0);
     }
 
     #[test]
