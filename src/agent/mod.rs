@@ -47,6 +47,9 @@ pub(crate) mod sampling;
 pub(crate) mod session;
 mod session_command;
 mod summary_request;
+#[cfg(test)]
+#[path = "../../tests/unit/agent.rs"]
+mod testing;
 pub(crate) mod text_calls;
 mod tool_call;
 mod tool_trace;

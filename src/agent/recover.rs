@@ -393,34 +393,14 @@ fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> StaleFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{EngineParts, NoOversight, TurnLimits};
-    use crate::config::agents::{self, NewAgent};
-    use crate::config::{Live, Role, starter};
-    use crate::home::Home;
-    use crate::provider::{Catalog, Message, Role as Speaker};
-    use crate::store::{NewSession, NewTurn, Store, StoredPrompt};
-    use crate::tool::catalog;
-
-    fn engine(folder: &std::path::Path) -> Engine {
-        let home = Home::new(folder.join("home"), None);
-        home.make_folders().unwrap();
-        let mut document = starter::document(&home, None, "token", 3779);
-        agents::add(&mut document, &home, &NewAgent::new("coder".parse().unwrap(), Role::Worker)).unwrap();
-        std::fs::write(home.config(), document.to_string()).unwrap();
-        Engine::new(EngineParts {
-            config: Arc::new(Live::open(home.clone()).unwrap()),
-            store: Arc::new(Store::open(&home).unwrap()),
-            registry: catalog::described(),
-            catalog: Catalog::new(home),
-            limits: TurnLimits::default(),
-            oversight: Arc::new(NoOversight),
-        })
-    }
+    use crate::agent::testing;
+    use crate::provider::{Message, Role};
+    use crate::store::{NewSession, NewTurn, StoredPrompt};
 
     #[tokio::test]
     async fn a_gateway_that_may_have_been_replaced_ends_no_turn_and_leaves_its_transcript() {
         let folder = tempfile::tempdir().unwrap();
-        let engine = engine(folder.path());
+        let engine = testing::engine(folder.path());
         let (store, turn) = (Arc::clone(engine.store()), TurnId::new());
         let key: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
         let begin = NewTurn {
@@ -431,20 +411,20 @@ mod tests {
             now: 1,
         };
         let session = store.turns().begin(begin).await.unwrap();
-        let said = MessageRecord::new(turn, 1, Message::text(Speaker::User, "hello"));
+        let said = MessageRecord::new(turn, 1, Message::text(Role::User, "hello"));
         let said = Record::Message(Box::new(said));
         engine.open_transcript(&session).unwrap().append(&[said]).unwrap();
         // The gateway that runs the turn is in the middle of a line, which looks torn.
         let path = engine.transcript_path(&session);
         let before = [&std::fs::read(&path).unwrap()[..], b"{\"type\""].concat();
         std::fs::write(&path, &before).unwrap();
-        store.syncer().handle().write_until(clock::boot_ms());
+        store.syncer().fence().write_until(clock::boot_ms());
         let refused = engine.end_lost(&[turn]).await.unwrap_err();
         assert!(chain(&refused).contains("may have taken over"), "{refused:?}");
         assert_eq!(store.turns().find(turn).await.unwrap().unwrap().state, TurnState::Running);
         assert_eq!(std::fs::read(&path).unwrap(), before);
         // It was cut off for a moment only.
-        store.syncer().handle().write_until(i64::MAX);
+        store.syncer().fence().write_until(i64::MAX);
         assert_eq!(engine.end_lost(&[turn]).await.unwrap(), 1);
         assert_eq!(store.turns().find(turn).await.unwrap().unwrap().state, TurnState::Interrupted);
         assert!(std::fs::read_to_string(&path).unwrap().contains("interrupted"));

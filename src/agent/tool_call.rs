@@ -223,6 +223,14 @@ impl ToolCaller<'_> {
     /// If the turn is stopped meanwhile, or nobody waits for the call any more, the tool gets [`GRACE`] to end by
     /// itself, so that its effects are known. A stop of the turn is returned beside the answer.
     async fn run_tool(&self, tool: &dyn Tool, asked: &ToolCall<'_>) -> CallEnd {
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
+            let error = TurnError::Tool { name: asked.name.to_owned(), source };
+            CallEnd { answer: None, halted: Some(error), is_handed_out: false }
+        };
+        // Another gateway may go on with the turn by now, and this one must not change anything beside it.
+        if let Err(cut_off) = self.engine.parts.store.syncer().fence().check() {
+            return failed(Box::new(cut_off));
+        }
         // A child token: it is cancelled with the turn, and can be cancelled for this tool alone.
         let own = CallContext {
             cancel: self.deadline.cancel.child_token(),
@@ -236,10 +244,7 @@ impl ToolCaller<'_> {
             biased;
             ended = &mut work => return match ended {
                 Ok(answer) => answer.into(),
-                Err(source) => {
-                    let failed = TurnError::Tool { name: asked.name.to_owned(), source };
-                    CallEnd { answer: None, halted: Some(failed), is_handed_out: false }
-                }
+                Err(source) => failed(source),
             },
             error = self.deadline.wait() => Some(error),
             () = self.given_up.cancelled() => None,
@@ -328,7 +333,43 @@ pub(super) fn digest(arguments: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::{NoOversight, testing};
+    use crate::clock;
+    use crate::home::write_fence::CutOff;
+    use crate::provider::message::joined_text;
+    use crate::tool::fake;
     use serde_json::json;
+
+    #[tokio::test]
+    async fn a_gateway_that_may_have_been_replaced_begins_no_tool() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = testing::engine(folder.path());
+        let (context, given_up) = (fake::context(), CancellationToken::new());
+        let (oversight, wall) = (Arc::new(NoOversight), Duration::from_secs(600));
+        let deadline = Deadline::new(context.cancel.clone(), wall, oversight, context.agent.clone());
+        let caller = ToolCaller {
+            engine: &engine,
+            deadline: &deadline,
+            context: &context,
+            given_up: &given_up,
+            client: None,
+            progress: None,
+        };
+        let arguments = json!({"path": "notes"});
+        let asked = ToolCall { id: "1", name: "read", arguments: &arguments };
+        let call = || caller.call(&asked, 0, StopReason::ToolUse, Instant::now());
+        let begun = call().await.unwrap();
+        assert!(begun.halted.is_none());
+        assert_eq!(joined_text(&begun.answer.unwrap().content), "no tool can be called here");
+        let fence = engine.store().syncer().fence();
+        fence.write_until(clock::boot_ms());
+        let refused = call().await.unwrap();
+        let Some(TurnError::Tool { name, source }) = refused.halted else { panic!("the tool was called") };
+        assert!(name == "read" && source.is::<CutOff>() && refused.answer.is_none());
+        // It was cut off for a moment only.
+        fence.write_until(i64::MAX);
+        assert!(call().await.unwrap().answer.is_some());
+    }
 
     #[test]
     fn calls_get_ids_and_names_that_providers_accept() {

@@ -2,20 +2,22 @@
 //! checkpoints, which one process at a time holds.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::apply::{self, Place};
 use super::content::ContentId;
-use super::diff::diff;
+use super::diff::{Change, diff};
 use super::error::CheckpointError;
 use super::index::Index;
 use super::journal::Journal;
-use super::objects::Objects;
+use super::objects::{CLONE_FROM, Objects};
 use super::packages;
 use super::plan;
 use super::record::{CheckpointRecord, Reason, RecordLog, surplus};
+use super::room;
 use super::scan::{Named, Scan, ScanInput, ScanLimits, scan, scan_there};
 use super::tree::{Node, Tree};
 use crate::clock::unix_ms;
@@ -25,8 +27,10 @@ use crate::fault_point::{self, FaultPoint};
 use crate::home::Home;
 use crate::home::beneath::{BeneathError, Root};
 use crate::home::elsewhere;
+use crate::home::free_space;
 use crate::home::lock::Lock;
 use crate::home::scratch::{self, ScratchDir};
+use crate::home::write_fence::WriteFence;
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::spec::IDENTITY_FILES;
 use crate::sandbox::workspace_files::{WorkspaceFiles, Workspaces};
@@ -46,9 +50,13 @@ pub(super) struct AgentStore {
     identity: PathBuf,
     /// The ways to the workspace, if it is on another machine.
     ways: Workspaces,
+    /// Checked before what was stored is named, and before contents are removed.
+    fence: WriteFence,
     home: Home,
     settings: CheckpointSettings,
     index: Index,
+    /// Returns the free bytes of a folder's disk. Tests have disks of their own.
+    pub(super) measure: fn(&Path) -> io::Result<u64>,
     _lock: Lock,
 }
 
@@ -93,9 +101,11 @@ impl AgentStore {
             workspace: agent.workspace.clone(),
             identity: agent.identity.clone(),
             ways: Workspaces::of_this_machine(),
+            fence: WriteFence::absent(),
             home: home.clone(),
             settings,
             index: Index::read(&path),
+            measure: free_space::measure,
             folder,
             _lock: lock,
         })
@@ -104,6 +114,13 @@ impl AgentStore {
     /// Sets the ways to the workspace.
     pub(super) fn reached_by(self, ways: Workspaces) -> Self {
         Self { ways, ..self }
+    }
+
+    /// Sets the fence of the checkpoints and of the workspace, which other gateways may write too.
+    ///
+    /// The lock does not replace it: a file system of another machine takes the lock from a process that was paused for long.
+    pub(super) fn fenced(self, fence: WriteFence) -> Self {
+        Self { log: self.log.fenced(fence.clone()), fence, ..self }
     }
 
     /// Looks at the workspace and stores what is new in it.
@@ -133,6 +150,7 @@ impl AgentStore {
             // Nothing refers to what was copied, and the next look measures first.
             self.index = Index::default();
         }
+        self.fence.check()?;
         self.index.write(&self.folder.join(INDEX))?;
         fault_point::reach(FaultPoint::Checkpointing);
         found
@@ -149,7 +167,7 @@ impl AgentStore {
         }
         let workspace = fs_err::canonicalize(&self.workspace);
         let workspace = workspace.map_err(CheckpointError::io("open", &self.workspace))?;
-        Ok(Root::open(&workspace)?.into())
+        Ok(Root::open(&workspace)?.fenced(self.fence.clone()).into())
     }
 
     /// Returns the paths of a workspace that are flock's own: on another machine it has copies of the identity files, which
@@ -206,6 +224,7 @@ impl AgentStore {
 
     /// Puts the files of a tree into an empty folder, as a workspace of this machine has them.
     fn fill(&self, tree: ContentId, folder: &Path) -> Result<(), CheckpointError> {
+        self.require_room_in(folder, &diff(&self.objects, None, Some(tree))?)?;
         self.extract(tree, folder)?;
         for name in IDENTITY_FILES {
             // On the other machine it was a copy that flock has made.
@@ -219,6 +238,36 @@ impl AgentStore {
         Ok(Root::open(folder)?.sync_file_system()?)
     }
 
+    /// Checks that the disk of the workspace has room for what changes write. The room on another machine is not known.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CheckpointError::NoRoom`] if it has not, and another error if it can't be measured.
+    pub(super) fn require_room(&self, changes: &[Change]) -> Result<(), CheckpointError> {
+        match elsewhere::engine_of(&self.workspace) {
+            None => self.require_room_in(&self.workspace, changes),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn require_room_in(&self, folder: &Path, changes: &[Change]) -> Result<(), CheckpointError> {
+        // All large contents are in one file system, so what holds for the first holds for the others.
+        let mut shares = None;
+        let needed = room::needed(changes, |id, size| {
+            let is_large = size >= CLONE_FROM;
+            match is_large && *shares.get_or_insert_with(|| self.objects.shares_blocks(id, size, folder)) {
+                true => 0,
+                false => self.objects.space(id, size),
+            }
+        });
+        // It may be the one that makes room, or one of conversations alone, whose workspace need not be there.
+        if needed == 0 {
+            return Ok(());
+        }
+        let free = (self.measure)(folder).map_err(CheckpointError::io("measure the disk of", folder))?;
+        room::check(&self.agent, folder, needed, free)
+    }
+
     /// Puts a folder of [`Self::new_folder`] in the place of the workspace.
     ///
     /// # Errors
@@ -229,6 +278,7 @@ impl AgentStore {
         if !self.is_in(engine)? {
             return Err(CheckpointError::NotLost(self.agent.clone()));
         }
+        self.fence.check()?;
         let path = &self.workspace;
         workspace_volume::put_in_place(path, folder).map_err(CheckpointError::io("give up", path))
     }
@@ -399,10 +449,34 @@ impl AgentStore {
             self.log.replace(records)?;
             fault_point::reach(FaultPoint::Checkpointing);
         }
+        // Finding what is used may have taken long.
+        self.fence.check()?;
         let (removed, left) = self.objects.sweep(|id| used.contains(&id))?;
         fault_point::reach(FaultPoint::Checkpointing);
         tracing::debug!(agent = %self.agent, removed, left, "removed contents of old checkpoints");
         Ok(left)
+    }
+
+    /// Writes a rewind down, as [`Journal::write`] does.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CheckpointError::CutOff`] if another gateway may have taken over from this one, and another error if it can't be
+    /// written.
+    pub(super) fn write_journal(&self, journal: &Journal) -> Result<(), CheckpointError> {
+        self.fence.check()?;
+        journal.write(&self.folder)
+    }
+
+    /// Deletes the record of a rewind, as [`Journal::clear`] does.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CheckpointError::CutOff`] if another gateway may have taken over from this one, whose rewind it would be then,
+    /// and another error if it can't be removed.
+    pub(super) fn clear_journal(&self) -> Result<(), CheckpointError> {
+        self.fence.check()?;
+        Journal::clear(&self.folder)
     }
 
     /// Makes the changes of a rewind that is written down, or what is left of them. Returns the paths that were left as
@@ -425,6 +499,8 @@ impl AgentStore {
         }
         let kept: HashSet<PathBuf> = journal.kept().into_iter().collect();
         let (changes, foreign) = plan::remaining(&self.objects, present, files.before, files.wanted, &kept)?;
+        // Once more, because others may have filled the disk since this was written down.
+        self.require_room(&changes)?;
         let owner = workspace::owner(&self.identity).map_err(|(path, source)| CheckpointError::Io {
             verb: "find the owner in",
             path,

@@ -117,7 +117,12 @@ fn remove(files: &WorkspaceFiles, change: &Change, before: &Node) -> Result<bool
         gone(files.remove(&change.path))?;
         return Ok(true);
     }
-    if gone(files.remove_folder(&change.path)).is_ok() {
+    let is_removed = || match gone(files.remove_folder(&change.path)) {
+        // It is left because of the fence, and not for what somebody else has in it.
+        Err(error @ BeneathError::CutOff { .. }) => Err(error),
+        done => Ok(done.is_ok()),
+    };
+    if is_removed()? {
         return Ok(true);
     }
     // Sockets, FIFOs and devices are in no checkpoint, and mean nothing without the programs that used them.
@@ -128,7 +133,7 @@ fn remove(files: &WorkspaceFiles, change: &Change, before: &Node) -> Result<bool
     for entry in left {
         gone(files.remove(&entry.path))?;
     }
-    Ok(gone(files.remove_folder(&change.path)).is_ok())
+    Ok(is_removed()?)
 }
 
 /// Puts what a change wants in its place.
@@ -158,4 +163,32 @@ fn put(place: &Place<'_>, change: &Change, after: &Node, at: usize) -> Result<()
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::content::ContentId;
+    use crate::clock;
+    use crate::home::beneath::Root;
+    use crate::home::write_fence::WriteFence;
+
+    #[test]
+    fn a_folder_behind_a_closed_fence_does_not_count_as_kept_by_somebody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (objects, _) = Objects::open(folder.path()).unwrap();
+        let workspace = folder.path().join("workspace");
+        std::fs::create_dir_all(workspace.join("old")).unwrap();
+        let fence = WriteFence::new();
+        let files = WorkspaceFiles::from(Root::open(&workspace).unwrap().fenced(fence.clone()));
+        let place = Place { files: &files, objects: &objects, owner: None, drafts: 0 };
+        let before = Some(Node::Folder { mode: 0o755, tree: ContentId::of_tree(b"") });
+        let changes = [Change { path: PathBuf::from("old"), before, after: None }];
+        fence.write_until(clock::boot_ms());
+        let refused = apply(&place, &changes).unwrap_err();
+        assert!(matches!(refused, CheckpointError::Workspace(BeneathError::CutOff { .. })), "{refused:?}");
+        fence.write_until(i64::MAX);
+        assert_eq!(apply(&place, &changes).unwrap(), Vec::<PathBuf>::new());
+        assert!(!workspace.join("old").exists());
+    }
 }

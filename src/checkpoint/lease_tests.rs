@@ -1,16 +1,23 @@
 //! Tests of agents that are set back or copied: each stays at its gateway meanwhile, and only a copy of a team takes those of
 //! other gateways.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::agent_store::NewCheckpoint;
 use super::fork::ForkRequest;
+use super::journal::Journal;
+use super::record::Reason;
 use super::rewind::RewindRequest;
 use super::team_fork::{CopyName, TeamForkRequest};
 use super::testing::PlainServices;
 use super::{CheckpointError, Checkpoints, TurnCheckpoints, journal};
 use crate::agent::TurnWatch as _;
+use crate::clock;
 use crate::config::Agent;
+use crate::home::write_fence::WriteFence;
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::BoxFuture;
 use crate::store::testing::begin_turn;
@@ -27,6 +34,8 @@ struct Services {
     store: Arc<Store>,
     /// The work that the other gateway does once, after the files of the first agent were copied.
     meanwhile: Mutex<Option<Meanwhile>>,
+    /// Closed when a sandbox is stopped.
+    closed: Mutex<Option<WriteFence>>,
 }
 
 /// A turn of an agent.
@@ -46,6 +55,9 @@ impl Services {
 impl PlainServices for Services {
     fn stopped<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, ()> {
         self.note(agent);
+        if let Some(fence) = self.closed.lock().unwrap().take() {
+            fence.write_until(clock::boot_ms());
+        }
         Box::pin(std::future::ready(()))
     }
 
@@ -89,6 +101,7 @@ impl Stage {
             seen: Mutex::default(),
             store: Arc::clone(&team.store),
             meanwhile: Mutex::default(),
+            closed: Mutex::default(),
         });
         checkpoints.serve(services.clone());
         Self { team, ownership, services, checkpoints }
@@ -290,4 +303,68 @@ async fn a_turn_at_another_gateway_in_the_middle_of_a_copy_of_a_team_is_found() 
     }
     stage.fork_team().await.unwrap();
     assert_eq!(stage.seen(), all);
+}
+
+#[tokio::test]
+async fn a_gateway_that_may_have_been_replaced_names_no_checkpoint_and_sets_nothing_back() {
+    let stage = Stage::new(&[]);
+    let (coder, fence) = (stage.agent("coder"), stage.team.store.syncer().fence());
+    let session: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+    let (folder, notes) = (stage.team.swarm.home().checkpoints(&coder.id), coder.workspace.join("notes"));
+    let turn =
+        TurnCheckpoints(Arc::clone(&stage.checkpoints)).begin(&coder.id, &session, TurnId::new()).await;
+    turn.may_change().await;
+    std::fs::write(&notes, "changed").unwrap();
+    drop(turn);
+    stage.until_kept("coder", false).await;
+    let named = || ["records.jsonl", "index"].map(|name| std::fs::read(folder.join(name)).unwrap());
+    let before = named();
+
+    fence.write_until(clock::boot_ms());
+    assert!(matches!(stage.make("coder").await, Err(CheckpointError::CutOff(_))));
+    let journal = Journal {
+        id: "ab12".to_owned(),
+        at: 7,
+        by: "human:ann".to_owned(),
+        to: 1,
+        files: None,
+        packages: None,
+        conversations: Vec::new(),
+        lost: None,
+    };
+    let written = stage.checkpoints.blocking(&coder, move |store| store.write_journal(&journal)).await;
+    assert!(matches!(written, Err(CheckpointError::CutOff(_))));
+    let cleared = stage.checkpoints.blocking(&coder, |store| store.clear_journal()).await;
+    assert!(matches!(cleared, Err(CheckpointError::CutOff(_))));
+    fence.write_until(i64::MAX);
+    *stage.services.closed.lock().unwrap() = Some(fence.clone());
+    let set_back = stage.checkpoints.rewind(&coder, rewind()).await;
+    assert!(matches!(set_back, Err(CheckpointError::CutOff(_))));
+    assert_eq!(named(), before);
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "changed");
+    assert!(!journal::path(&folder).exists());
+
+    // The time is over when the files are stored.
+    fence.write_until(i64::MAX);
+    let closed = fence.clone();
+    let close = move || {
+        closed.write_until(clock::boot_ms());
+        false
+    };
+    let made = stage.checkpoints.blocking(&coder, move |mut store| {
+        store.make(NewCheckpoint {
+            reason: Reason::Asked { by: "human:ann".to_owned(), note: None },
+            is_listed: true,
+            is_open: &close,
+            transcripts: BTreeMap::new(),
+            stop: &AtomicBool::new(false),
+        })
+    });
+    assert!(matches!(made.await, Err(CheckpointError::CutOff(_))));
+    assert_eq!(named()[0], before[0]);
+
+    // It was cut off for a moment only.
+    fence.write_until(i64::MAX);
+    stage.checkpoints.rewind(&coder, rewind()).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "coder");
 }

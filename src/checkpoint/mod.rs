@@ -25,6 +25,7 @@ mod plan;
 mod record;
 pub(crate) mod remote;
 pub(crate) mod rewind;
+mod room;
 mod scan;
 pub(crate) mod team_fork;
 #[cfg(test)]
@@ -186,7 +187,10 @@ impl Checkpoints {
     ) -> JoinHandle<Result<T, CheckpointError>> {
         let (home, agent, settings) = (self.home().clone(), agent.clone(), self.config().checkpoints);
         let ways = self.workspaces.get_or_init(Workspaces::of_this_machine).clone();
-        tokio::task::spawn_blocking(move || work(AgentStore::open(&home, &agent, settings)?.reached_by(ways)))
+        let fence = self.store.syncer().fence().clone();
+        tokio::task::spawn_blocking(move || {
+            work(AgentStore::open(&home, &agent, settings)?.reached_by(ways).fenced(fence))
+        })
     }
 
     /// Makes a checkpoint for a person.

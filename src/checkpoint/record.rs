@@ -13,6 +13,7 @@ use super::error::CheckpointError;
 use super::rewind::RewindParts;
 use super::scan::Named;
 use crate::home::reverse_lines::ReverseLines;
+use crate::home::write_fence::WriteFence;
 use crate::home::{atomic, regular};
 use crate::id::{EngineName, SessionKey, TurnId};
 
@@ -95,6 +96,8 @@ impl CheckpointRecord {
 #[derive(Debug)]
 pub(super) struct RecordLog {
     path: PathBuf,
+    /// Checked before each change.
+    fence: WriteFence,
 }
 
 /// The most bytes of the file.
@@ -102,7 +105,12 @@ const MAX_BYTES: u64 = 64 << 20;
 
 impl RecordLog {
     pub(super) fn new(folder: &Path) -> Self {
-        Self { path: folder.join("records.jsonl") }
+        Self { path: folder.join("records.jsonl"), fence: WriteFence::absent() }
+    }
+
+    /// Sets the fence of the records, which other gateways may write too.
+    pub(super) fn fenced(self, fence: WriteFence) -> Self {
+        Self { fence, ..self }
     }
 
     /// Reads all records, oldest first. A torn or damaged line is skipped.
@@ -196,7 +204,8 @@ impl RecordLog {
     ///
     /// # Errors
     ///
-    /// Returns an error if it can't be written. None of it stays then.
+    /// Returns [`CheckpointError::CutOff`] if another gateway may have taken over from this one, and another error if it can't
+    /// be written. None of it stays then.
     pub(super) fn append(&self, record: &CheckpointRecord) -> Result<(), CheckpointError> {
         let failed = CheckpointError::io("write", &self.path);
         let mut options = std::fs::OpenOptions::new();
@@ -210,6 +219,7 @@ impl RecordLog {
         }
         serde_json::to_writer(&mut line, record).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
+        self.fence.check()?;
         file.write_all(&line).map_err(|error| {
             drop(file.set_len(length));
             failed(error)
@@ -220,7 +230,8 @@ impl RecordLog {
     ///
     /// # Errors
     ///
-    /// Returns an error if they can't be written. The old ones stay then.
+    /// Returns [`CheckpointError::CutOff`] if another gateway may have taken over from this one, and another error if they
+    /// can't be written. The old ones stay then.
     pub(super) fn replace(&self, records: &[CheckpointRecord]) -> Result<(), CheckpointError> {
         let mut lines = Vec::new();
         for record in records {
@@ -228,6 +239,7 @@ impl RecordLog {
             serde_json::to_writer(&mut lines, record).map_err(|error| failed(error.into()))?;
             lines.push(b'\n');
         }
+        self.fence.check()?;
         Ok(atomic::write(&self.path, &lines, 0o600)?)
     }
 }

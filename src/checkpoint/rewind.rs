@@ -72,6 +72,8 @@ struct Prepared {
     target: CheckpointRecord,
     parts: RewindParts,
     files: FilePlan,
+    /// The changes of `files` that overwrite nothing of somebody else.
+    made: Vec<Change>,
     cuts: Vec<JournalCut>,
     view: RewindView,
 }
@@ -204,7 +206,7 @@ impl Checkpoints {
         self.blocking(agent, move |mut store| {
             store.note_rewound(&owned, false)?;
             fault_point::reach(FaultPoint::Rewinding);
-            Journal::clear(&store.folder)?;
+            store.clear_journal()?;
             fault_point::reach(FaultPoint::Rewinding);
             store.tidy()
         })
@@ -280,7 +282,7 @@ fn begin(
             return Err(error);
         }
     };
-    let Prepared { target, parts, files, cuts, mut view } = prepared;
+    let Prepared { target, parts, files, made, cuts, mut view } = prepared;
     let problem = if request.plan.as_ref().is_some_and(|plan| *plan != view.plan) {
         Some(CheckpointError::Changed(agent.id.clone()))
     } else if !files.foreign.is_empty() && !request.keep_others {
@@ -311,6 +313,11 @@ fn begin(
             return Err(error);
         }
     }
+    // Once it is written down, the agent's turns wait until there is room.
+    if let Err(error) = store.require_room(&made) {
+        forget(store)?;
+        return Err(error);
+    }
     let own = store.own_paths();
     let kept = files.foreign.iter().map(|change| &change.path).chain(&own);
     let journal_files = match (parts.has_files(), present.files, target.files) {
@@ -330,7 +337,7 @@ fn begin(
     // The contents that the rewind needs, and those with which it is undone, are on the disk before it is written down.
     store.objects.sync()?;
     fault_point::reach(FaultPoint::Rewinding);
-    journal.write(&store.folder)?;
+    store.write_journal(&journal)?;
     fault_point::reach(FaultPoint::Rewinding);
     view.undo = Some(present.number);
     Ok((journal, view))
@@ -411,7 +418,7 @@ fn prepare(
         warnings: Vec::new(),
         plan: plan_id(&target, &files.changes, packages, &cuts),
     };
-    Ok(Prepared { target, parts, files, cuts, view })
+    Ok(Prepared { target, parts, files, made, cuts, view })
 }
 
 /// Returns a text that is the same for the same plan only.
@@ -503,6 +510,9 @@ fn turn_in(reason: &Reason, session: &SessionKey) -> Option<crate::id::TurnId> {
     }
 }
 
+#[cfg(test)]
+#[path = "rewind_room_tests.rs"]
+mod room_tests;
 #[cfg(test)]
 #[path = "rewind_there_tests.rs"]
 mod tests;

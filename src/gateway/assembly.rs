@@ -84,7 +84,7 @@ impl GatewayAssembly {
             let docker = docker(&live, &swarm, &grants).with_sandbox_api(assembly.clone());
             let sandboxes = Arc::new(placed(&live, &swarm, &grants, docker));
             let reached: Arc<dyn Sandbox> = sandboxes.clone();
-            let workspaces = Workspaces::new(&reached);
+            let workspaces = Workspaces::new(&reached).fenced(store.syncer().fence().clone());
             swarm.reach_workspaces(workspaces.clone());
             let servers = mcp::recorded_servers(&live, &store, grants.clone());
             let triage = tools::triage(&live, &swarm, &reached, &servers);

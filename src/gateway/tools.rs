@@ -30,6 +30,7 @@ pub fn registry(
         sandbox: sandboxes.clone(),
         sessions: Arc::new(GatewaySessions(gateway)),
         agents: Arc::new(move |id| finder.current().agent(id).cloned()),
+        workspaces: triage.swarm().workspaces().clone(),
     });
     let tools = swarm::tools::assembled(triage.swarm(), triage, live.home());
     let bridges = crate::bridge::tool::all(triage);

@@ -24,6 +24,7 @@ use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmod, fchmodat, fst
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, linkat, symlinkat, unlinkat};
 
 use super::elsewhere;
+use super::write_fence::{CutOff, WriteFence};
 use crate::error::Explain;
 use crate::id::EngineName;
 
@@ -74,6 +75,13 @@ pub enum BeneathError {
         path: PathBuf,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Another gateway may have taken over from this one, so the change was not made.
+    #[error("{path:?} was left as it is")]
+    CutOff {
+        path: PathBuf,
+        #[source]
+        source: CutOff,
     },
     /// A system call failed.
     #[error("failed to {verb} {path:?}")]
@@ -128,6 +136,17 @@ pub fn real(path: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Root {
     fd: OwnedFd,
+    /// Checked just before each change.
+    fence: WriteFence,
+}
+
+/// Checks before a change that no other gateway can have taken over from this one.
+///
+/// # Errors
+///
+/// Returns [`BeneathError::CutOff`] if one can have.
+pub(crate) fn check_fence(fence: &WriteFence, path: &Path) -> Result<(), BeneathError> {
+    fence.check().map_err(|source| BeneathError::CutOff { path: path.to_owned(), source })
 }
 
 impl Root {
@@ -140,7 +159,7 @@ impl Root {
     pub fn open(folder: &Path) -> Result<Self, BeneathError> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         match nix::fcntl::open(folder, flags, Mode::empty()) {
-            Ok(fd) => Ok(Self { fd }),
+            Ok(fd) => Ok(Self { fd, fence: WriteFence::absent() }),
             Err(errno) => {
                 Err(match (errno == Errno::ENOTDIR).then(|| elsewhere::engine_of(folder)).flatten() {
                     Some(engine) => BeneathError::Elsewhere { path: folder.to_owned(), engine },
@@ -148,6 +167,13 @@ impl Root {
                 })
             }
         }
+    }
+
+    /// Sets the fence of a folder that other gateways may change too. Each change fails with [`BeneathError::CutOff`] once it
+    /// is closed.
+    #[must_use]
+    pub(crate) fn fenced(self, fence: WriteFence) -> Self {
+        Self { fence, ..self }
     }
 
     /// Reads a whole file of at most `cap` bytes.
@@ -223,6 +249,8 @@ impl Root {
             fchmod(&fd, Mode::from_bits_truncate(bits)).map_err(&fail)?;
             let mut file = File::from(fd);
             file.write_all(bytes).map_err(io("write", path))?;
+            // Looked at last, because writing may take long.
+            self.may_change(path)?;
             renameat(&folder, temporary.as_os_str(), &folder, name).map_err(&fail)
         })();
         if written.is_err() {
@@ -242,6 +270,7 @@ impl Root {
         for name in path_components(path)? {
             let above = self.folder(&at)?;
             at.push(name);
+            self.may_change(&at)?;
             match mkdirat(&above, name, Mode::from_bits_truncate(0o755)) {
                 Ok(()) => {
                     let made = self.folder(&at)?;
@@ -336,6 +365,7 @@ impl Root {
     /// Returns a [`BeneathError`] if something exists there already or the link can't be created.
     pub fn link(&self, path: &Path, to: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
+        self.may_change(path)?;
         symlinkat(to, &folder, name).map_err(errno_error("make", path, "a link"))
     }
 
@@ -350,6 +380,7 @@ impl Root {
             .map_err(errno_error("look at", path, "a file"))?;
         expect_file(path, &stat)?;
         let (other_folder, other_name) = self.parent(other)?;
+        self.may_change(other)?;
         linkat(&folder, name, &other_folder, other_name, AtFlags::empty())
             .map_err(errno_error("make", other, "a file"))
     }
@@ -361,6 +392,7 @@ impl Root {
     /// Returns a [`BeneathError`] if nothing is there, if it is a folder, or if it can't be removed.
     pub fn remove(&self, path: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
+        self.may_change(path)?;
         unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir).map_err(errno_error("remove", path, "a file"))
     }
 
@@ -373,6 +405,7 @@ impl Root {
     pub fn rename(&self, path: &Path, other: &Path) -> Result<bool, BeneathError> {
         let (folder, name) = self.parent(path)?;
         let (other_folder, other_name) = self.parent(other)?;
+        self.may_change(path)?;
         match renameat2(&folder, name, &other_folder, other_name, RenameFlags::RENAME_NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EEXIST) => Ok(false),
@@ -388,6 +421,7 @@ impl Root {
     pub(crate) fn exchange(&self, path: &Path, other: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         let (other_folder, other_name) = self.parent(other)?;
+        self.may_change(other)?;
         renameat2(&folder, name, &other_folder, other_name, RenameFlags::RENAME_EXCHANGE)
             .map_err(errno_error("replace", other, "anything"))
     }
@@ -423,6 +457,7 @@ impl Root {
     /// Returns a [`BeneathError`] if nothing is there, or if it is no folder or not empty.
     pub(crate) fn remove_folder(&self, path: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
+        self.may_change(path)?;
         unlinkat(&folder, name, UnlinkatFlags::RemoveDir).map_err(errno_error("remove", path, "a folder"))
     }
 
@@ -434,6 +469,7 @@ impl Root {
     pub(crate) fn create_dir(&self, path: &Path, owner: Option<Owner>) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         let fail = errno_error("make", path, "a folder");
+        self.may_change(path)?;
         mkdirat(&folder, name, Mode::S_IRWXU).map_err(&fail)?;
         self.change_owner(path, owner)
     }
@@ -447,6 +483,7 @@ impl Root {
         let (folder, name) = self.parent(path)?;
         let fail = errno_error("make", path, "a file");
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        self.may_change(path)?;
         let fd = openat(&folder, name, flags, Mode::from_bits_truncate(0o600)).map_err(&fail)?;
         set_owner(fd.as_fd(), owner).map_err(&fail)?;
         Ok(File::from(fd))
@@ -460,6 +497,7 @@ impl Root {
     pub(crate) fn replace(&self, path: &Path, other: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         let (other_folder, other_name) = self.parent(other)?;
+        self.may_change(other)?;
         renameat(&folder, name, &other_folder, other_name).map_err(errno_error("rename", other, "a file"))
     }
 
@@ -492,6 +530,7 @@ impl Root {
         // fchmod refuses a descriptor with O_PATH, but its path in /proc leads to the file.
         let open = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let mode = Mode::from_bits_truncate(mode);
+        self.may_change(path)?;
         fchmodat(AT_FDCWD, open.as_str(), mode, FchmodatFlags::FollowSymlink).map_err(fail)
     }
 
@@ -504,8 +543,13 @@ impl Root {
         let Some((uid, gid)) = owner else { return Ok(()) };
         let (folder, name) = self.parent(path)?;
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        self.may_change(path)?;
         nix::unistd::fchownat(&folder, name, uid, gid, AtFlags::AT_SYMLINK_NOFOLLOW)
             .map_err(errno_error("change", path, "anything"))
+    }
+
+    fn may_change(&self, path: &Path) -> Result<(), BeneathError> {
+        check_fence(&self.fence, path)
     }
 
     /// Opens something without any right on it.

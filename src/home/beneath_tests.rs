@@ -116,3 +116,38 @@ fn a_file_over_the_cap_is_refused() {
     assert!(matches!(root.read(to_path("big"), 999), Err(BeneathError::TooLarge { size: 1000, .. })));
     assert_eq!(root.read(to_path("big"), 1000).unwrap().len(), 1000);
 }
+
+#[test]
+fn nothing_is_changed_behind_a_closed_fence() {
+    let (dir, root) = workspace();
+    let fence = WriteFence::new();
+    let root = root.fenced(fence.clone());
+    root.write(to_path("kept"), b"kept", None, None).unwrap();
+    root.create_dir_all(to_path("folder"), None).unwrap();
+    root.set_mode(to_path("kept"), 0o640).unwrap();
+    fence.write_until(crate::clock::boot_ms());
+    let (kept, folder, new) = (to_path("kept"), to_path("folder"), to_path("new"));
+    for (what, done) in [
+        ("write", root.write(kept, b"late", None, None)),
+        ("create_dir_all", root.create_dir_all(new, None)),
+        ("create_dir", root.create_dir(new, None)),
+        ("create_file", root.create_file(new, None).map(drop)),
+        ("link", root.link(new, kept)),
+        ("hard_link", root.hard_link(kept, new)),
+        ("rename", root.rename(kept, new).map(drop)),
+        ("replace", root.replace(kept, new)),
+        ("exchange", root.exchange(kept, folder)),
+        ("remove", root.remove(kept)),
+        ("remove_folder", root.remove_folder(folder)),
+        ("set_mode", root.set_mode(kept, 0o600)),
+        ("change_owner", root.change_owner(kept, Some((1, 1)))),
+    ] {
+        assert!(matches!(done, Err(BeneathError::CutOff { .. })), "{what}: {done:?}");
+    }
+    let (entries, _) = root.list(Path::new(""), 10).unwrap();
+    let names: Vec<&Path> = entries.iter().map(|entry| entry.path.as_path()).collect();
+    assert_eq!(names, [folder, kept], "no temporary file stays");
+    assert_eq!((root.read(kept, 10).unwrap(), root.mode(kept).unwrap()), (b"kept".to_vec(), 0o640));
+    // Others, such as commands, have no fence.
+    Root::open(&dir.path().join("ws")).unwrap().write(kept, b"new", None, None).unwrap();
+}

@@ -24,6 +24,7 @@ pub(crate) mod unlocked;
 pub(crate) mod user_dirs;
 pub mod version;
 pub(crate) mod walk;
+pub mod write_fence;
 
 use std::path::{Path, PathBuf};
 

@@ -23,8 +23,9 @@ pub(crate) use super::helper::file_message::{EntryKind, FileEntry, FileVersion};
 use super::helper::file_message::FileRefusal;
 use super::helper::{FileError, HelperClient};
 use super::{Sandbox, SandboxError};
-use crate::home::beneath::{BeneathError, DirEntry, FileKind, Owner, Root};
+use crate::home::beneath::{BeneathError, DirEntry, FileKind, Owner, Root, check_fence};
 use crate::home::walk::{self, Listing, Walk, WalkLimits};
+use crate::home::write_fence::WriteFence;
 use crate::id::AgentId;
 
 /// The ways to the workspaces of all agents.
@@ -34,6 +35,8 @@ pub struct Workspaces {
     sandbox: Option<Weak<dyn Sandbox>>,
     /// `true` if a sandbox is made for the files in it.
     starts: bool,
+    /// Checked before each change of a workspace.
+    fence: WriteFence,
 }
 
 impl std::fmt::Debug for Workspaces {
@@ -55,6 +58,8 @@ enum Place {
 pub struct RemoteFiles {
     client: Arc<HelperClient>,
     runtime: Handle,
+    /// Checked before each change is sent.
+    fence: WriteFence,
     /// A value that has to live as long as the files are used.
     _held: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -91,20 +96,27 @@ impl Workspaces {
     /// Returns the ways to workspaces of this machine, and to those on other machines by their sandboxes.
     #[must_use]
     pub fn new(sandbox: &Arc<dyn Sandbox>) -> Self {
-        Self { sandbox: Some(Arc::downgrade(sandbox)), starts: true }
+        Self { sandbox: Some(Arc::downgrade(sandbox)), starts: true, fence: WriteFence::absent() }
     }
 
     /// Returns the ways to workspaces of this machine only.
     #[must_use]
     pub const fn of_this_machine() -> Self {
-        Self { sandbox: None, starts: false }
+        Self { sandbox: None, starts: false, fence: WriteFence::absent() }
     }
 
     /// Returns the same ways, which don't lead to a sandbox that does not run. For whoever looks through many workspaces, or
     /// looks often.
     #[must_use]
     pub fn without_starting(&self) -> Self {
-        Self { sandbox: self.sandbox.clone(), starts: false }
+        Self { starts: false, ..self.clone() }
+    }
+
+    /// Sets the fence of the workspaces, which other gateways may change too. Each change fails with [`BeneathError::CutOff`]
+    /// once it is closed.
+    #[must_use]
+    pub(crate) fn fenced(self, fence: WriteFence) -> Self {
+        Self { fence, ..self }
     }
 
     /// Opens the workspace of an agent, which is `folder` if it is on this machine.
@@ -114,7 +126,7 @@ impl Workspaces {
     /// Returns a [`WorkspaceError`] if the folder can't be opened, or the sandbox that has the workspace can't be made ready.
     pub fn open(&self, agent: &AgentId, folder: &Path) -> Result<WorkspaceFiles, WorkspaceError> {
         let elsewhere = match Root::open(folder) {
-            Ok(root) => return Ok(WorkspaceFiles::from(root)),
+            Ok(root) => return Ok(root.fenced(self.fence.clone()).into()),
             Err(error @ BeneathError::Elsewhere { .. }) => error,
             Err(error) => return Err(error.into()),
         };
@@ -124,7 +136,7 @@ impl Workspaces {
         };
         let (id, starts) = (agent.clone(), self.starts);
         match wait(&runtime, async move { sandbox.remote_files(&id, starts).await }) {
-            Some(Ok(Some(files))) => Ok(WorkspaceFiles(Place::There(files))),
+            Some(Ok(Some(files))) => Ok(files.fenced(self.fence.clone()).into()),
             Some(Err(source)) => {
                 Err(WorkspaceError::Sandbox { agent: agent.clone(), source: Box::new(source) })
             }
@@ -242,7 +254,7 @@ impl WorkspaceFiles {
         match &self.0 {
             Place::Here(root) => root.write(path, bytes, mode, owner),
             Place::There(files) => {
-                let ((client, at), bytes) = (files.request(path), bytes.to_vec());
+                let ((client, at), bytes) = (files.change(path)?, bytes.to_vec());
                 files.wait("write", path, async move { client.files().write(&at, &bytes, mode).await })
             }
         }
@@ -257,7 +269,7 @@ impl WorkspaceFiles {
         match &self.0 {
             Place::Here(root) => root.create_dir_all(path, owner),
             Place::There(files) => {
-                let (client, at) = files.request(path);
+                let (client, at) = files.change(path)?;
                 files.wait("make", path, async move { client.files().create_dir_all(&at).await })
             }
         }
@@ -272,7 +284,7 @@ impl WorkspaceFiles {
         match &self.0 {
             Place::Here(root) => root.remove(path),
             Place::There(files) => {
-                let (client, at) = files.request(path);
+                let (client, at) = files.change(path)?;
                 files.wait("remove", path, async move { client.files().remove(&at).await })
             }
         }
@@ -356,13 +368,18 @@ impl RemoteFiles {
     /// Takes the client of a sandbox's helper. `runtime` is the one that the client belongs to.
     #[must_use]
     pub const fn new(client: Arc<HelperClient>, runtime: Handle) -> Self {
-        Self { client, runtime, _held: None }
+        Self { client, runtime, fence: WriteFence::absent(), _held: None }
     }
 
     /// Keeps something until the files are not used any more.
     #[must_use]
     pub fn holding(self, held: impl Any + Send + Sync) -> Self {
         Self { _held: Some(Arc::new(held)), ..self }
+    }
+
+    /// Sets the fence of the workspace.
+    fn fenced(self, fence: WriteFence) -> Self {
+        Self { fence, ..self }
     }
 
     /// Reads the first bytes of a file, as [`WorkspaceFiles::beginning`] does.
@@ -422,7 +439,7 @@ impl RemoteFiles {
     ///
     /// Returns a [`BeneathError`] if nothing is there, it is a link, or the permissions can't be set.
     pub(crate) fn set_mode(&self, path: &Path, mode: u32) -> Result<(), BeneathError> {
-        let (client, at) = self.request(path);
+        let (client, at) = self.change(path)?;
         self.wait("change", path, async move { client.files().set_mode(&at, mode).await })
     }
 
@@ -448,6 +465,12 @@ impl RemoteFiles {
 
     fn request(&self, path: &Path) -> (Arc<HelperClient>, PathBuf) {
         (Arc::clone(&self.client), path.to_owned())
+    }
+
+    /// Does the same as [`Self::request`] for a request that changes something.
+    fn change(&self, path: &Path) -> Result<(Arc<HelperClient>, PathBuf), BeneathError> {
+        check_fence(&self.fence, path)?;
+        Ok(self.request(path))
     }
 
     fn wait<T: Send + 'static>(

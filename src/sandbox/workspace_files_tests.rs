@@ -2,6 +2,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 
 use super::*;
+use crate::clock;
 use crate::error::chain;
 use crate::home::elsewhere;
 use crate::sandbox::Sandbox;
@@ -246,4 +247,37 @@ async fn the_mark_of_a_workspace_leads_to_its_sandbox_and_nowhere_else() {
     assert!(error.contains("sandbox can't be reached"), "{error}");
     let error = read(&local).unwrap_err();
     assert!(error.contains("is on the engine far"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_may_have_been_replaced_changes_no_workspace() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (folder, place) = (fill(here.path()), fill(there.path()));
+    let (_child, client) = helper(there.path(), &place).await;
+    let files = RemoteFiles::new(Arc::new(client), Handle::current());
+    let sandbox: Arc<dyn Sandbox> = Arc::new(FilesOnly::new(Some(files)));
+    let coder: AgentId = "coder".parse().unwrap();
+    let marked = there.path().join("coder");
+    elsewhere::mark(&marked, &elsewhere::Mark::new(&"far".parse().unwrap(), &coder)).unwrap();
+    let fence = WriteFence::new();
+    let ways = Workspaces::new(&sandbox).fenced(fence.clone());
+    let both = [&folder, &marked].map(|folder| ways.open(&coder, folder).unwrap());
+    assert_eq!(both.each_ref().map(|files| files.remote().is_some()), [false, true]);
+    let changes =
+        ["write", "write much", "make", "change", "put", "put a link", "remove", "remove the folder"];
+    for files in &both {
+        files.write(Path::new("own"), b"own", None, None).unwrap();
+        fence.write_until(clock::boot_ms());
+        for (what, look) in LOOKS {
+            let done = look(files, Path::new("own"));
+            let refused = done.is_err_and(|error| error.contains("may have taken over"));
+            assert_eq!(refused, changes.contains(&what), "{what}");
+        }
+        assert_eq!(files.read(Path::new("own"), 100).unwrap(), b"own");
+        let (entries, _) = files.list(Path::new(""), 100).unwrap();
+        let is_draft = |entry: &DirEntry| entry.path.to_string_lossy().starts_with(".flock");
+        assert!(!entries.iter().any(is_draft), "{entries:?}");
+        fence.write_until(i64::MAX);
+        files.remove(Path::new("own")).unwrap();
+    }
 }

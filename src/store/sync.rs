@@ -6,14 +6,13 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::audit_chain::ChainHead;
 use super::sql;
-use crate::clock;
+use crate::home::write_fence::WriteFence;
 
 /// The time for which writes are gathered before they are synced together.
 pub const GROUP_WINDOW: Duration = Duration::from_millis(15);
@@ -39,8 +38,8 @@ struct Shared {
     wake: Condvar,
     /// Held during a sync, so that a caller of `sync_now` also waits for a sync in progress.
     syncing: Mutex<()>,
-    /// The time until which shared files may be written, by the clock of [`clock::boot_ms`].
-    writable_until: AtomicI64,
+    /// The fence of the files that other gateways write too.
+    fence: WriteFence,
 }
 
 #[derive(Default)]
@@ -72,7 +71,7 @@ impl Syncer {
             state: Mutex::default(),
             wake: Condvar::new(),
             syncing: Mutex::default(),
-            writable_until: AtomicI64::new(i64::MAX),
+            fence: WriteFence::new(),
         };
         let handle = SyncHandle(Arc::new(shared));
         let shared = Arc::clone(&handle.0);
@@ -92,6 +91,12 @@ impl Syncer {
     pub(crate) fn handle(&self) -> SyncHandle {
         self.handle.clone()
     }
+
+    /// Returns the fence of the files that other gateways write too.
+    #[must_use]
+    pub(crate) fn fence(&self) -> &WriteFence {
+        self.handle.fence()
+    }
 }
 
 impl Drop for Syncer {
@@ -105,19 +110,10 @@ impl Drop for Syncer {
 }
 
 impl SyncHandle {
-    /// Returns `true` if this process may write files that other gateways write too. One without others always may.
-    ///
-    /// The database refuses the changes of a gateway that another one has replaced, but no file does. So a gateway of a group
-    /// stops by itself before it can be replaced.
+    /// Returns the fence of the files that other gateways write too.
     #[must_use]
-    pub(crate) fn may_write(&self) -> bool {
-        let until = self.0.writable_until.load(Ordering::Acquire);
-        until == i64::MAX || clock::boot_ms() < until
-    }
-
-    /// Sets the time until which [`Self::may_write`] is `true`, by the clock of [`clock::boot_ms`].
-    pub(crate) fn write_until(&self, until: i64) {
-        self.0.writable_until.store(until, Ordering::Release);
+    pub(crate) fn fence(&self) -> &WriteFence {
+        &self.0.fence
     }
 
     /// Reports that a file was written, or that a folder got a new file.

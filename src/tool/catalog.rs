@@ -104,6 +104,8 @@ pub struct ToolServices {
     pub sessions: Arc<dyn SessionService>,
     /// Looks up an agent's current configuration: its workspace and its sandbox mode.
     pub agents: AgentLookup,
+    /// The ways to the agents' workspaces.
+    pub workspaces: Workspaces,
 }
 
 /// Returns the registry of all built-in tools.
@@ -112,8 +114,7 @@ pub fn build(parts: &ToolServices) -> Registry {
     let mut registry = Registry::default();
     registry.add(exec::tool(&parts.sandbox));
     registry.add(process::tool(&parts.sandbox));
-    let workspaces = Workspaces::new(&parts.sandbox);
-    files::all(&parts.agents, &workspaces).into_iter().for_each(|tool| registry.add(tool));
+    files::all(&parts.agents, &parts.workspaces).into_iter().for_each(|tool| registry.add(tool));
     sessions::all(&parts.sessions).into_iter().for_each(|tool| registry.add(tool));
     registry
 }

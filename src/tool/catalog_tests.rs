@@ -51,6 +51,7 @@ fn registry() -> Registry {
         sandbox: Arc::new(FakeSandbox::default()),
         sessions: Arc::new(NoSessions),
         agents: Arc::new(|_| None),
+        workspaces: Workspaces::of_this_machine(),
     })
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::away;
 use super::model::{Header, Record};
 use super::repair;
+use crate::home::write_fence::CutOff;
 use crate::home::{atomic, regular};
 use crate::store::sync::SyncHandle;
 
@@ -37,17 +38,13 @@ impl TranscriptError {
     }
 }
 
-/// The reason why a gateway leaves a transcript alone.
-#[derive(Debug, thiserror::Error)]
-#[error("this gateway was cut off, and another one may have taken over")]
-struct CutOff;
-
 /// Checks that no other gateway can have taken over from this one, whose file it would be then.
 fn check_contact(syncer: &SyncHandle, what: &'static str, path: &Path) -> Result<(), TranscriptError> {
-    if syncer.may_write() {
-        return Ok(());
-    }
-    Err(TranscriptError { what, path: path.to_owned(), source: io::Error::other(CutOff) })
+    syncer.fence().check().map_err(|cut_off| TranscriptError {
+        what,
+        path: path.to_owned(),
+        source: io::Error::other(cut_off),
+    })
 }
 
 /// A transcript that can be appended to. Only one turn at a time has it.
@@ -253,7 +250,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("one") && text.contains("two") && !text.contains("late"), "{text}");
         // Its time is over, and it opens the file anew.
-        syncer.handle().write_until(crate::clock::boot_ms());
+        syncer.fence().write_until(crate::clock::boot_ms());
         let refused = Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("late")]);
         assert!(refused.is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
@@ -272,7 +269,7 @@ mod tests {
         std::fs::write(&path, [&whole[..], br#"{"type":"message","id":"half"#].concat()).unwrap();
         let before = (std::fs::metadata(&path).unwrap().ino(), std::fs::read(&path).unwrap());
         let late = Syncer::of_files(dir.path().join("head")).unwrap();
-        late.handle().write_until(crate::clock::boot_ms());
+        late.fence().write_until(crate::clock::boot_ms());
         let moved = set_apart(&path, &late.handle()).unwrap_err();
         let mended = Transcript::open(&path, &header(), &late.handle()).map(drop).unwrap_err();
         assert!(moved.is_cut_off() && mended.is_cut_off(), "{moved} {mended}");

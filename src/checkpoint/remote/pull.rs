@@ -29,6 +29,7 @@ use crate::config::{Agent, CheckpointSettings};
 use crate::fault_point::{self, FaultPoint};
 use crate::home::Home;
 use crate::home::scratch::ScratchDir;
+use crate::home::write_fence::WriteFence;
 use crate::id::AgentId;
 
 /// A checkpoint that was brought here.
@@ -59,6 +60,8 @@ pub(crate) struct PullRequest<'a> {
     pub(crate) number: Option<u64>,
     /// The person who asks.
     pub(crate) by: &'a str,
+    /// Checked before the checkpoint is listed here.
+    pub(crate) fence: WriteFence,
 }
 
 /// The prefix of the folder of what is being fetched.
@@ -74,7 +77,7 @@ pub(crate) async fn pull(
     request: PullRequest<'_>,
     store: &Arc<dyn BlobStore>,
 ) -> Result<PulledCheckpoint, CheckpointError> {
-    let PullRequest { home, agent, settings, number, by } = request;
+    let PullRequest { home, agent, settings, number, by, fence } = request;
     let copies = list(&**store, &agent.id).await?;
     // The newest one of that number: after a loss, numbers begin again.
     let copy = copies.into_iter().find(|copy| number.is_none_or(|number| copy.number == number));
@@ -106,6 +109,7 @@ pub(crate) async fn pull(
         by: by.to_owned(),
         place: store.place().to_owned(),
         folder: fetching.path(),
+        fence,
     };
     let added = blocking(move || adding.add(&fetched)).await;
     drop(fetching);
@@ -237,12 +241,14 @@ struct Adding {
     by: String,
     place: String,
     folder: PathBuf,
+    fence: WriteFence,
 }
 
 impl Adding {
     /// Adds contents and then the record.
     fn add(self, fetched: &[ContentId]) -> Result<PulledCheckpoint, CheckpointError> {
-        let mut store = AgentStore::open(&self.home, &self.agent, self.settings)?;
+        let store = AgentStore::open(&self.home, &self.agent, self.settings)?;
+        let mut store = store.fenced(self.fence.clone());
         for one in fetched {
             self.add_content(&store.objects, *one)?;
             fault_point::reach(FaultPoint::Copying);

@@ -13,6 +13,7 @@ use crate::checkpoint::record::Reason;
 use crate::checkpoint::testing::home_with_coder;
 use crate::config::{Agent, BlobSettings, CheckpointSettings};
 use crate::error::Explain as _;
+use crate::home::write_fence::WriteFence;
 
 /// A machine with one agent.
 struct Machine {
@@ -120,8 +121,18 @@ impl Machine {
     }
 
     async fn pull(&self, stage: &Stage, number: Option<u64>) -> Result<PulledCheckpoint, CheckpointError> {
-        let request =
-            PullRequest { home: &self.home, agent: &self.agent, settings: SETTINGS, number, by: "human:ann" };
+        self.pull_behind(&WriteFence::absent(), stage, number).await
+    }
+
+    /// Does the same as a gateway with this fence.
+    async fn pull_behind(
+        &self,
+        fence: &WriteFence,
+        stage: &Stage,
+        number: Option<u64>,
+    ) -> Result<PulledCheckpoint, CheckpointError> {
+        let (home, agent, fence) = (&self.home, &self.agent, fence.clone());
+        let request = PullRequest { home, agent, settings: SETTINGS, number, by: "human:ann", fence };
         pull(request, &stage.store).await
     }
 
@@ -172,6 +183,24 @@ async fn a_checkpoint_is_the_same_on_another_machine() {
     assert_eq!(second.records().len(), 1);
     let left: Vec<String> = crate::home::scratch::names(&second.home.checkpoints(&second.agent.id));
     assert!(!left.iter().any(|name| name.starts_with("fetching-")), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_may_have_been_replaced_lists_nothing_of_what_it_has_fetched() {
+    let stage = Stage::new();
+    let (first, second) = (stage.machine("first"), stage.machine("second"));
+    first.write("a", "hello");
+    first.checkpoint();
+    first.push(&stage).await.unwrap().unwrap();
+    let fence = WriteFence::new();
+    fence.write_until(crate::clock::boot_ms());
+    let refused = second.pull_behind(&fence, &stage, None).await.unwrap_err();
+    assert!(matches!(refused, CheckpointError::CutOff(_)), "{refused:?}");
+    assert_eq!(second.records(), []);
+    // It was cut off for a moment only.
+    fence.write_until(i64::MAX);
+    second.pull_behind(&fence, &stage, None).await.unwrap();
+    second.assert_has(1, &first);
 }
 
 #[tokio::test]

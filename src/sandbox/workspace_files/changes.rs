@@ -62,7 +62,7 @@ impl WorkspaceFiles {
         match &self.0 {
             Place::Here(root) => root.remove_folder(path),
             Place::There(files) => {
-                let (client, at) = files.request(path);
+                let (client, at) = files.change(path)?;
                 files.wait("remove", path, async move { client.files().remove_folder(&at).await })
             }
         }
@@ -123,7 +123,7 @@ impl WorkspaceFiles {
                 root.replace(&temporary, path)
             }
             Place::There(files) => {
-                let ((client, at), target) = (files.request(path), target.to_owned());
+                let ((client, at), target) = (files.change(path)?, target.to_owned());
                 files.wait(
                     "replace",
                     path,
@@ -266,7 +266,7 @@ impl RemoteDraft {
         if !self.part.is_empty() || !self.is_there {
             self.send()?;
         }
-        let ((client, path), number, from) = (self.files.request(&self.path), self.number, self.sent);
+        let ((client, path), number, from) = (self.files.change(&self.path)?, self.number, self.sent);
         let made = async move { client.files().write_hole(&path, number, from, at).await };
         self.files.wait("write", &self.path, made)?;
         self.sent = at;
@@ -276,7 +276,7 @@ impl RemoteDraft {
     fn send(&mut self) -> Result<(), BeneathError> {
         // By the name of the draft: a file tool's first part is refused if it can't replace what has the name, and a rewind may.
         let draft = self.path.with_file_name(draft_name(self.number));
-        let ((client, path), number, from) = (self.files.request(&draft), self.number, self.sent);
+        let ((client, path), number, from) = (self.files.change(&draft)?, self.number, self.sent);
         self.sent = self.written();
         self.is_there = true;
         let bytes = std::mem::take(&mut self.part);
@@ -287,7 +287,7 @@ impl RemoteDraft {
     fn put(mut self, size: u64, mode: u32) -> Result<(), BeneathError> {
         self.skip_to(size)?;
         let last = (self.sent, std::mem::take(&mut self.part));
-        let ((client, path), number) = (self.files.request(&self.path), self.number);
+        let ((client, path), number) = (self.files.change(&self.path)?, self.number);
         let put = async move { client.files().put(&path, number, last, mode).await };
         let done = self.files.wait("write", &self.path, put);
         self.is_there &= done.is_err();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::clean;
 use crate::clock::unix_ms;
 use crate::home::Home;
-use crate::home::beneath::FileKind;
+use crate::home::beneath::{BeneathError, FileKind};
 use crate::id::FolderName;
 use crate::provider::Block;
 use crate::skill::arguments::{ArgumentError, SkillTemplate};
@@ -34,7 +34,7 @@ type VaultToolFn<O> = fn(&VaultServices, &CallContext, &Arguments) -> ToolResult
 #[must_use]
 pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
     let services = &Arc::new(VaultServices {
-        vaults: Vaults::new(home),
+        vaults: Vaults::new(home).fenced(store.syncer().fence().clone()),
         skills: Skills::new(home),
         store: Arc::clone(store),
     });
@@ -194,7 +194,13 @@ fn filled(text: &str, given: &Value) -> Result<String, ArgumentError> {
 
 impl From<VaultError> for ToolError {
     fn from(failure: VaultError) -> Self {
-        Self::model(failure.to_string())
+        match failure {
+            // Another gateway may go on with the turn, so this one says nothing more to the model.
+            VaultError::File { source: BeneathError::CutOff { source, .. }, .. } => {
+                Self::Fatal(Box::new(source))
+            }
+            failure => Self::model(failure.to_string()),
+        }
     }
 }
 

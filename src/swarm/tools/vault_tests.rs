@@ -7,12 +7,14 @@ use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::home::write_fence::CutOff;
 use crate::tool::{Registry, fake};
 
 /// A home with the vaults `shared` and `private`, and a secret file beside them.
 struct Fixture {
     dir: tempfile::TempDir,
     tools: Registry,
+    store: Arc<Store>,
 }
 
 impl Fixture {
@@ -26,8 +28,9 @@ impl Fixture {
         std::fs::write(home.vaults().join("private/plan.md"), "the plan").unwrap();
         std::fs::write(home.secrets().join("key"), "the key").unwrap();
         let mut tools = Registry::default();
-        all(&home, &Arc::new(Store::open(&home).unwrap())).into_iter().for_each(|tool| tools.add(tool));
-        Self { dir, tools }
+        let store = Arc::new(Store::open(&home).unwrap());
+        all(&home, &store).into_iter().for_each(|tool| tools.add(tool));
+        Self { dir, tools, store }
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -429,4 +432,25 @@ async fn an_unknown_skill_is_answered_with_the_existing_ones() {
         let error = bench.call("flock_read_skill", json!({"name": name})).await.unwrap_err();
         assert!(!error.contains("the key") && !error.contains("secrets"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_gateway_that_may_have_been_replaced_writes_into_no_vault_and_ends_the_turn() {
+    let bench = Fixture::new();
+    bench.write("index.md", "one").await.unwrap();
+    let fence = bench.store.syncer().fence();
+    fence.write_until(crate::clock::boot_ms());
+    let tool = bench.tools.get("flock_workspace_write").unwrap();
+    for (path, append) in [("index.md", false), ("index.md", true), ("new/notes.md", false)] {
+        let arguments = json!({"workspace": "shared", "path": path, "content": "late", "append": append});
+        let done = tool.call(&fake::context(), &arguments).await;
+        assert!(matches!(&done, Err(ToolError::Fatal(error)) if error.is::<CutOff>()), "{path}: {done:?}");
+    }
+    assert_eq!(bench.read("index.md").await.unwrap(), "one");
+    let list = bench.call("flock_workspace_list", json!({"workspace": "shared"})).await.unwrap();
+    assert_eq!(list, "index.md (3 bytes)");
+    assert!(!bench.at("vaults/shared/new").exists());
+    // It was cut off for a moment only.
+    fence.write_until(i64::MAX);
+    bench.append("index.md", "two").await.unwrap();
 }

@@ -171,10 +171,10 @@ impl PatchPlan<'_> {
     fn carry_out(self) -> Result<ToolOutput, ToolError> {
         let mut done: Vec<String> = Vec::new();
         // Some files may be written already. The model has to know which ones.
-        let stopped = |failure: ToolError, done: &[String]| {
-            if done.is_empty() {
-                nothing_changed(failure)
-            } else {
+        let stopped = |failure: ToolError, done: &[String]| match failure {
+            ToolError::Fatal(_) => failure,
+            ToolError::ForModel(_) if done.is_empty() => nothing_changed(failure),
+            ToolError::ForModel(_) => {
                 ToolError::model(format!("{failure}. Changed before that: {}", done.join(", ")))
             }
         };

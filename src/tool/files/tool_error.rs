@@ -7,7 +7,8 @@ use crate::error;
 use crate::home::beneath::BeneathError;
 use crate::tool::ToolError;
 
-/// Returns the error in the model's terms: with its own path, a plain reason, and no path of the host.
+/// Returns the error in the model's terms: with its own path, a plain reason, and no path of the host. One that ends the turn is
+/// for no model.
 pub(super) fn for_model(place: &WorkspacePath, failure: &BeneathError) -> ToolError {
     ToolError::model(match failure {
         BeneathError::Outside { .. } => {
@@ -18,6 +19,8 @@ pub(super) fn for_model(place: &WorkspacePath, failure: &BeneathError) -> ToolEr
         BeneathError::TooLarge { size, cap, .. } => {
             format!("{place} has {size} bytes; at most {cap} are possible: use exec on parts of it")
         }
+        // Another gateway may go on with the turn, so this one says nothing more to the model.
+        BeneathError::CutOff { source, .. } => return ToolError::Fatal(Box::new(*source)),
         BeneathError::Elsewhere { .. } => format!("{place} is on another machine, and can't be reached here"),
         BeneathError::Unreachable { .. } => {
             tracing::warn!("file tool: {}", error::chain(failure));

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::*;
+use crate::clock;
+use crate::home::write_fence::{CutOff, WriteFence};
 use crate::provider::message::joined_text;
 use crate::sandbox::testing::helper;
 use crate::sandbox::workspace_files::RemoteFiles;
@@ -133,4 +135,31 @@ async fn file_tools_do_and_say_the_same_wherever_the_workspace_is() {
         assert_eq!(std::fs::read_to_string(folder.path().join("outside/secret")).unwrap(), "secret");
         assert_eq!(std::fs::read_dir(folder.path().join("outside")).unwrap().count(), 1);
     }
+}
+
+#[test]
+fn a_gateway_that_may_have_been_replaced_writes_no_file_and_ends_the_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = fill(folder.path());
+    let fence = WriteFence::new();
+    let files = Root::open(&place).unwrap().fenced(fence.clone());
+    let workspace = workspace(folder.path(), files.into());
+    let before = tree(&place);
+    fence.write_until(clock::boot_ms());
+    let patch = "*** Begin Patch\n*** Delete File: script\n*** End Patch";
+    let changes: [(FileToolFn, Value); 4] = [
+        (write::work, json!({"path": "text", "content": "late"})),
+        (write::work, json!({"path": "new/file", "content": "late"})),
+        (edit::work, json!({"path": "text", "oldText": "two", "newText": "late"})),
+        (apply_patch::work, json!({"input": patch})),
+    ];
+    let run = |work: FileToolFn, arguments: &Value| {
+        Arguments::new(arguments).and_then(|arguments| work(&workspace, &arguments))
+    };
+    for (work, arguments) in changes {
+        let done = run(work, &arguments);
+        assert!(matches!(&done, Err(ToolError::Fatal(error)) if error.is::<CutOff>()), "{arguments}");
+    }
+    assert!(tree(&place) == before);
+    assert!(run(read::work, &json!({"path": "text"})).is_ok());
 }
