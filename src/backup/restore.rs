@@ -16,7 +16,7 @@ use super::{BackupWatcher, verify};
 use crate::clock;
 use crate::fault_point::{self, FaultPoint};
 use crate::home::beneath::Root;
-use crate::home::{Home, HomeError};
+use crate::home::{Home, HomeError, instance};
 use crate::store::transfer::{self, Destination, MoveError, MoveRequest, MoveWatcher};
 
 /// A home that was unpacked and checked, and is not in its place yet. Dropping it removes it.
@@ -67,7 +67,7 @@ pub(crate) fn unpack(
     sink.close_folders()?;
     fault_point::reach(FaultPoint::RestoreUnpacked);
     let manifest = reader.manifest;
-    remove_of_original(&Home::new(draft.path(), None))?;
+    remove_of_original(&Home::new(draft.path(), None), home.root())?;
     let unpacked = UnpackedHome { draft, manifest };
     watcher.step("checking the database");
     verify::check_database(&unpacked.home(), &unpacked.manifest, file)?;
@@ -75,11 +75,17 @@ pub(crate) fn unpack(
     Ok(unpacked)
 }
 
-/// Removes what the original home alone may have. The archives of today do not have it.
-fn remove_of_original(home: &Home) -> Result<(), HomeError> {
+/// Removes what the original home alone may have, from a home that gets its place at `path`.
+fn remove_of_original(home: &Home, path: &Path) -> Result<(), HomeError> {
     // The database of an archive is a file. A home that names a server would use the database there, and change it. With the
-    // original's record, it would write to its second place.
-    for path in [home.store_location(), home.blob_record()] {
+    // original's record, it would write to its second place. The archives of today do not have these two.
+    let mut paths = vec![home.store_location(), home.blob_record()];
+    // By this mark the gateways of a group know the workspaces on other machines. A copy would take them for its own, and remove
+    // them. At its old path the home is still the one that has made them.
+    if instance::becomes_copy(home, path)? {
+        paths.push(home.files_mark());
+    }
+    for path in paths {
         match fs_err::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(HomeError::io("remove", &path)(error));

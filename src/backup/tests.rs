@@ -754,6 +754,23 @@ fn a_home_of_an_archive_names_no_server() {
 }
 
 #[test]
+fn only_at_its_old_path_is_a_home_known_as_one_of_a_group() {
+    let stage = Stage::new();
+    stage.write("flock-files", b"0123456789abcdef\n");
+    stage.back_up("one.tar.gz", &[]).unwrap();
+    let id = instance::read(&stage.home).unwrap();
+    let copy = stage.target("copy");
+    stage.restore("one.tar.gz", &copy).unwrap();
+    assert_eq!(instance::of_shared_files(&copy), None);
+    assert_ne!(instance::read(&copy).unwrap(), id);
+    // The old home is kept, so that the new folder is another one.
+    std::fs::rename(stage.home.root(), stage.beside("old")).unwrap();
+    stage.restore("one.tar.gz", &stage.home).unwrap();
+    assert_eq!(instance::of_shared_files(&stage.home).as_deref(), Some("0123456789abcdef"));
+    assert_eq!(instance::read(&stage.home).unwrap(), id);
+}
+
+#[test]
 fn the_record_of_a_second_place_is_in_no_archive_and_comes_from_none() {
     let stage = Stage::new();
     let record = br#"{"place": "/mnt/nas/flock", "secret": "0123456789abcdef"}"#;

@@ -16,12 +16,22 @@ impl ClusterAddress {
     /// Returns the command by which a person removes the volume of a workspace.
     #[must_use]
     pub(crate) fn removal_of(&self, claim: &str) -> String {
+        self.command(&format!("delete pvc {claim}"))
+    }
+
+    /// Returns the command by which a person gives the volume of a workspace a label.
+    #[must_use]
+    pub(crate) fn labelling_of(&self, claim: &str, label: &str) -> String {
+        self.command(&format!("label pvc {claim} {label} --overwrite"))
+    }
+
+    fn command(&self, what: &str) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "@%_+=:,./-".contains(c);
         let context = match self.context.chars().all(plain) {
             true => self.context.clone(),
             false => format!("'{}'", self.context.replace('\'', "'\\''")),
         };
-        format!("kubectl delete pvc {claim} --namespace {} --context {context}", self.namespace)
+        format!("kubectl {what} --namespace {} --context {context}", self.namespace)
     }
 }
 
@@ -147,6 +157,10 @@ mod tests {
             assert_eq!(
                 address.removal_of("flock-ws-a-1"),
                 format!("kubectl delete pvc flock-ws-a-1 --namespace f --context {context}")
+            );
+            assert_eq!(
+                address.labelling_of("flock-ws-a-1", "a=b"),
+                format!("kubectl label pvc flock-ws-a-1 a=b --overwrite --namespace f --context {context}")
             );
         }
     }

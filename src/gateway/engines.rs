@@ -112,7 +112,7 @@ pub(crate) async fn all(swarm: &Swarm) -> Result<Vec<EngineView>, SandboxError> 
 }
 
 /// Returns what a person does about an engine that does not answer.
-fn advice(name: &EngineName, problem: &SandboxError) -> Option<String> {
+pub(crate) fn advice(name: &EngineName, problem: &SandboxError) -> Option<String> {
     if name.is_local() {
         return problem.hint();
     }
@@ -268,7 +268,7 @@ pub(crate) async fn drain(
 ///
 /// Returns an error if agents are on the engine, or if it does not answer, unless `is_forced`: then the agents are placed
 /// anew, what the home has in an engine that does not answer stays there, and workspaces in it get the files of the last
-/// checkpoint. Returns an error in any case if it answers and has workspaces, or if one can't be given up.
+/// checkpoint. Returns an error in any case if it answers and has workspaces of this home, or if one can't be given up.
 pub(crate) async fn remove(
     swarm: &Swarm,
     checkpoints: &Checkpoints,
@@ -284,8 +284,15 @@ pub(crate) async fn remove(
     let mut there = placed_on(swarm, name).await?;
     let workspaces = workspace_volume::agents_in(swarm.home(), name).map_err(ApiError::explained)?;
     // What is in it can be brought back as long as it answers.
-    if !workspaces.is_empty() && (!is_forced || answers(&found).await) {
-        return Err(has_workspaces(name, &workspaces, &there));
+    let kept = match is_forced {
+        false => workspaces.clone(),
+        true if !workspaces.is_empty() && answers(&found).await => {
+            Box::pin(own_workspaces(swarm.home(), &found, &workspaces)).await
+        }
+        true => Vec::new(),
+    };
+    if !kept.is_empty() {
+        return Err(has_workspaces(name, &kept, &there));
     }
     if !is_forced {
         none_left(name, &there)?;
@@ -305,9 +312,12 @@ pub(crate) async fn remove(
     }
     let mut left = Vec::new();
     let reached = ping(&found).await;
-    if reached.is_ok() && !workspaces.is_empty() {
-        // It answers again.
-        return Err(has_workspaces(name, &workspaces, &there));
+    if reached.is_ok() {
+        // It may answer again.
+        let kept = Box::pin(own_workspaces(swarm.home(), &found, &workspaces)).await;
+        if !kept.is_empty() {
+            return Err(has_workspaces(name, &kept, &there));
+        }
     }
     let cleaned = match reached {
         Ok(()) => clean(swarm, &found).await,
@@ -346,6 +356,28 @@ pub(crate) async fn remove(
     let forgotten = swarm.store().placements().forget_engine(name.clone(), entry, unix_ms()).await;
     forgotten.map_err(ApiError::explained)?;
     Ok(left)
+}
+
+/// Returns the agents whose workspaces in an engine are this home's. A copy of a home has marks of volumes that stay the
+/// original's, and loses nothing that is there when it gives them up.
+async fn own_workspaces(home: &Home, found: &AgentPlace, agents: &[AgentId]) -> Vec<AgentId> {
+    let mut own = Vec::new();
+    for agent in agents {
+        let refusal = match (elsewhere::read(&home.workspace(agent)), found) {
+            (Some(mark), AgentPlace::Engine(found)) => {
+                workspace_volume::refusal(&found.engine, home, agent, &mark).await
+            }
+            (Some(mark), AgentPlace::Cluster(placed)) => {
+                relocation::refusal(placed, home, agent, &mark).await
+            }
+            (None, _) => continue,
+        };
+        // An engine that does not tell may have the only copy of the files.
+        if !matches!(refusal, Ok(Some(_))) {
+            own.push(agent.clone());
+        }
+    }
+    own
 }
 
 /// Returns the agents on an engine.
@@ -452,7 +484,7 @@ fn reason_to_wait(agent: &AgentId, error: &CheckpointError) -> Option<String> {
         CheckpointError::Busy(_) | CheckpointError::Home(HomeError::Held { .. }) => {
             Some(format!("its checkpoints are in use: {text}; if {agent} is frozen: flock thaw {agent}"))
         }
-        CheckpointError::Store(_) | CheckpointError::Stopped => {
+        CheckpointError::Store(_) | CheckpointError::CutOff(_) | CheckpointError::Stopped => {
             Some(format!("its checkpoints can't be used now: {text}"))
         }
         _ => None,
@@ -671,6 +703,7 @@ mod tests {
     use crate::checkpoint::testing::PlainServices;
     use crate::home::elsewhere::Mark;
     use crate::home::lock::Lock;
+    use crate::home::write_fence::CutOff;
     use crate::sandbox::testing::{self, FilesOnly};
     use crate::store::LeaseSubject;
     use crate::swarm::lease::Ownership;
@@ -758,6 +791,44 @@ mod tests {
         assert_eq!(scene.team.swarm.config().engines.len(), 1);
     }
 
+    /// The volume of a home with the id `original`.
+    const OF_ORIGINAL: &str = r#"{"Name":"x","Driver":"local","Mountpoint":"/x","Scope":"local","Options":{},
+        "Labels":{"flock.instance":"original"}}"#;
+    /// The volume of its copy.
+    const OF_COPY: &str = r#"{"Name":"x","Driver":"local","Mountpoint":"/x","Scope":"local","Options":{},
+        "Labels":{"flock.instance":"copy"}}"#;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copy_of_a_home_gives_up_the_volumes_of_the_original_although_the_engine_answers() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let (engine, _socket) = testing::engine(move |line: &str| {
+            seen.lock().unwrap().push(line.to_owned());
+            match line {
+                line if line.contains("/_ping") => (200, "OK"),
+                line if line.contains("/volumes/flock-ws-coder-") => (200, OF_ORIGINAL),
+                line if line.contains("/volumes/flock-ws-tester-") => (200, OF_COPY),
+                _ => (500, r#"{"message":"it tells nothing else"}"#),
+            }
+        });
+        let (scene, coder, tester) = (Scene::new(engine.endpoint()), id("coder"), id("tester"));
+        let home = scene.team.swarm.home();
+        std::fs::write(home.instance(), "copy\n").unwrap();
+        scene.mark(&coder, &scene.far);
+        scene.mark(&tester, &scene.far);
+        let refused = scene.remove().await.unwrap_err();
+        assert_eq!(refused.message, "the workspaces of these agents are in the engine far: tester");
+        assert_eq!(scene.engine_of(&coder), Some(scene.far.clone()));
+        std::fs::remove_file(home.workspace(&tester)).unwrap();
+        let told = scene.remove().await.unwrap();
+        let expected = "the workspace of coder was in the engine far and is empty now";
+        assert!(told.iter().any(|text| text.starts_with(expected)), "{told:?}");
+        assert_eq!(scene.engine_of(&coder), None);
+        assert!(scene.team.swarm.config().engines.is_empty());
+        let asked = asked.lock().unwrap();
+        assert!(asked.iter().all(|line| !line.starts_with("DELETE")), "its volume stays: {asked:?}");
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn an_engine_with_a_workspace_that_is_not_given_up_stays() {
         let pings = Arc::new(AtomicUsize::new(0));
@@ -818,6 +889,7 @@ mod tests {
             assert!(reason.ends_with("; if coder is frozen: flock thaw coder"), "{reason}");
         }
         assert!(reason_to_wait(&coder, &CheckpointError::Stopped).is_some());
+        assert!(reason_to_wait(&coder, &CutOff.into()).is_some());
         assert!(reason_to_wait(&coder, &CheckpointError::None(id("coder"))).is_none());
     }
 

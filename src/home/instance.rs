@@ -127,6 +127,16 @@ pub fn read(home: &Home) -> Result<String, HomeError> {
     Ok(record.id)
 }
 
+/// Returns `true` if the home in this folder will be a copy of another one when the folder is at `path`.
+///
+/// # Errors
+///
+/// Returns an error if the file can't be read.
+pub(crate) fn becomes_copy(home: &Home, path: &Path) -> Result<bool, HomeError> {
+    let there = Location::of(home).map(|place| Location { path: path.to_owned(), ..place });
+    Ok(Record::read(home)?.is_some_and(|record| record.is_copied(there.as_ref())))
+}
+
 /// Returns the recorded path of the home if it is now at another one: the path of the original of a copy, or the path
 /// before the home was moved.
 ///

@@ -127,6 +127,17 @@ pub enum SandboxError {
         /// The problem with it, as in `is on the engine far`.
         what: String,
     },
+    /// Another home has made the volume of the workspace. This home is a copy of it, and their sandboxes must not write to the
+    /// same files.
+    #[error("the workspace of {agent} is the volume {volume}, which may still use it")]
+    OfOtherHome {
+        agent: AgentId,
+        engine: EngineName,
+        /// The volume and its home, as in `flock-ws-coder-0123 of the home /home/ann/.flock`.
+        volume: String,
+        /// The command by which this home gets the files in the volume.
+        take: String,
+    },
     /// The workspace is longer than what the disk of this machine has room for, so it stays where it is.
     #[error(
         "the workspace of {agent} does not fit on this machine: {need}; free space there, or remove large files from the workspace"
@@ -198,6 +209,12 @@ impl Explain for SandboxError {
             Self::Claimed { volume, .. } => {
                 return Some(format!(
                     "docker volume rm {volume}, on that engine, if the other home is no more"
+                ));
+            }
+            Self::OfOtherHome { engine, take, .. } => {
+                return Some(format!(
+                    "if that home is gone: {take}; otherwise, for the files of the last checkpoints: \
+                     flock engine remove {engine} --force"
                 ));
             }
             Self::NoRoom { need, .. } => return Some(format!("df -h {}", need.folder.display())),

@@ -5,7 +5,7 @@ pub(crate) mod advisory;
 pub(crate) mod binds;
 pub mod check;
 pub mod containers;
-mod disk_room;
+pub(crate) mod disk_room;
 pub mod docker;
 pub mod egress;
 pub mod engine;

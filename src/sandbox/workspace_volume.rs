@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::models::{ContainerCreateBody, HostConfig, Volume};
 use bollard::query_parameters::{
     DownloadFromContainerOptionsBuilder, ListContainersOptionsBuilder, UploadToContainerOptionsBuilder,
 };
@@ -66,7 +66,7 @@ impl WorkspaceVolume {
     ///
     /// # Errors
     ///
-    /// Returns an error if the volume is gone, or if it can't be filled.
+    /// Returns an error if the volume is gone or another home's, or if it can't be filled.
     pub async fn provide(
         &self,
         workspace: &Path,
@@ -74,7 +74,10 @@ impl WorkspaceVolume {
         making: &MakingLock,
     ) -> Result<(), SandboxError> {
         if elsewhere::read(workspace).as_ref() == Some(&self.mark) {
-            self.check_is_there().await?;
+            let found = self.check_is_there().await?;
+            if let Some(refused) = of_other_home(&self.home, &self.agent, &self.mark, &found) {
+                return Err(refused);
+            }
         } else {
             self.fill_or_clean(workspace, making).await?;
         }
@@ -187,11 +190,11 @@ impl WorkspaceVolume {
         MovedFiles { agent: &self.agent, mark: &self.mark, tally }.arrive(workspace, beside).await
     }
 
-    async fn check_is_there(&self) -> Result<(), SandboxError> {
+    async fn check_is_there(&self) -> Result<Volume, SandboxError> {
         let name = &self.mark.volume;
         let found = volumes::inspect(&self.engine, name).await?;
         let gone = || self.problem(format!("is gone: the engine {} has no volume {name}", self.mark.engine));
-        found.map(drop).ok_or_else(gone)
+        found.ok_or_else(gone)
     }
 
     /// Refuses to take the workspace from a container that may write to it, as that of a gateway that has died.
@@ -419,9 +422,47 @@ async fn remove_own(engine: &Engine, mark: &Mark, is_own: Option<bool>) -> Resul
 /// Returns `true` if this home has made the volume, or a gateway that has the same files. `None` if there is none.
 async fn is_own(engine: &Engine, home: &Home, mark: &Mark) -> Result<Option<bool>, SandboxError> {
     let found = volumes::inspect(engine, &mark.volume).await?;
-    // A copy of a home has the marks of the original.
+    Ok(found.map(|found| has_made(home, &found)))
+}
+
+/// Returns `true` if this home has made the volume, or a gateway that has the same files. A copy of a home has the marks of the
+/// original.
+fn has_made(home: &Home, found: &Volume) -> bool {
     let of_us = |id: &String| ids(home).contains(id);
-    Ok(found.map(|found| found.labels.get(names::LABEL_INSTANCE).is_some_and(of_us)))
+    found.labels.get(names::LABEL_INSTANCE).is_some_and(of_us)
+}
+
+/// Returns why this home may not use the volume that a workspace is: another home has made it. Returns `None` if this home may use
+/// it, or if there is none.
+///
+/// # Errors
+///
+/// Returns an error if the engine does not answer.
+pub(crate) async fn refusal(
+    engine: &Engine,
+    home: &Home,
+    agent: &AgentId,
+    mark: &Mark,
+) -> Result<Option<SandboxError>, SandboxError> {
+    let found = volumes::inspect(engine, &mark.volume).await?;
+    Ok(found.and_then(|found| of_other_home(home, agent, mark, &found)))
+}
+
+fn of_other_home(home: &Home, agent: &AgentId, mark: &Mark, found: &Volume) -> Option<SandboxError> {
+    // In a group it may have been made before the group, and has the id of the home that invited.
+    if has_made(home, found) || instance::of_shared_files(home).is_some() {
+        return None;
+    }
+    let maker = match found.labels.get(names::LABEL_WORKSPACE_HOME) {
+        Some(path) => format!("the home {path}"),
+        None => "another home".to_owned(),
+    };
+    Some(SandboxError::OfOtherHome {
+        agent: agent.clone(),
+        engine: mark.engine.clone(),
+        volume: format!("{} of {maker}", mark.volume),
+        take: format!("flock engine drain {}", mark.engine),
+    })
 }
 
 /// Returns the ids by which a home knows its volumes: that of the files that it shares with other gateways, and its own.
@@ -841,6 +882,57 @@ mod tests {
             mark: Mark::new(&"far".parse().unwrap(), agent),
             image: "image".to_owned(),
             user: SandboxUser { uid: 1000, gid: 1000 },
+        }
+    }
+
+    /// The volume of a home with the id `original`.
+    const OF_ORIGINAL: &str = r#"{"Name":"x","Driver":"local","Mountpoint":"/x","Scope":"local","Options":{},
+        "Labels":{"flock.instance":"original","flock.workspace.home":"/original"}}"#;
+
+    #[tokio::test]
+    async fn a_copy_of_a_home_does_not_use_the_volumes_of_the_original() {
+        let (home, _folder) = home();
+        let agent: AgentId = "ada".parse().unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let (engine, _socket) = testing::engine(move |line: &str| {
+            seen.lock().unwrap().push(line.to_owned());
+            match line {
+                line if line.starts_with("GET") && line.contains("/volumes/") => (200, OF_ORIGINAL),
+                line if line.starts_with("GET") => (404, r#"{"message":"there is none"}"#),
+                _ => (500, r#"{"message":"it makes nothing"}"#),
+            }
+        });
+        let place = place(&home, &agent, engine);
+        let workspace = home.workspace(&agent);
+        elsewhere::mark(&workspace, &place.mark).unwrap();
+        let making = making::take(&Arc::default()).await;
+        let identity = home.workspaces();
+        let provide = async || Box::pin(place.provide(&workspace, &identity, &making)).await.unwrap_err();
+        std::fs::write(home.instance(), "copy\n").unwrap();
+        let error = provide().await;
+        let volume = format!("{} of the home /original", place.mark.volume);
+        assert_eq!(
+            error.to_string(),
+            format!("the workspace of ada is the volume {volume}, which may still use it")
+        );
+        let hint = error.hint().unwrap();
+        for command in ["flock engine drain far", "flock engine remove far --force"] {
+            assert!(hint.contains(command), "{hint}");
+        }
+        assert!(asked.lock().unwrap().iter().all(|line| line.starts_with("GET")), "nothing was made there");
+        let refused = async || refusal(&place.engine, &home, &agent, &place.mark).await.unwrap().is_some();
+        assert!(refused().await);
+        assert_eq!(remove(&place.engine, &home, &place.mark).await.unwrap(), Removed::Foreign);
+        // The original itself, and a gateway of a group that has the volume from before the group.
+        for (instance, group) in [("original", None), ("second", Some("group"))] {
+            std::fs::write(home.instance(), instance).unwrap();
+            if let Some(group) = group {
+                std::fs::write(home.files_mark(), group).unwrap();
+            }
+            assert!(!refused().await, "{instance}");
+            let error = provide().await;
+            assert!(chain(&error).contains("it makes nothing"), "{instance}: {error:?}");
         }
     }
 

@@ -8,8 +8,10 @@ use super::super::team;
 use super::check::{Check, CheckState};
 use crate::config::{Config, SandboxMode};
 use crate::home::Home;
-use crate::id::EngineName;
+use crate::home::elsewhere::Mark;
+use crate::id::{AgentId, EngineName};
 use crate::nix_store::{self, Flake, NixError, Pin};
+use crate::sandbox::SandboxError;
 use crate::sandbox::advisory::{self, Advisory, Component};
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::engine_check::{self, EngineCheck};
@@ -66,6 +68,10 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
                     checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
                 if is_good {
                     checks.extend(unclaimed_in(&placed, home).await);
+                    for (agent, mark) in marks_in(home, &settings.name) {
+                        let refusal = relocation::refusal(&placed, home, &agent, &mark).await;
+                        checks.extend(of_other_home(refusal));
+                    }
                 }
                 return checks;
             }
@@ -75,6 +81,10 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
                 checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
             if is_good && engine.is_remote() {
                 checks.extend(unclaimed(&engine, home, &settings.name).await);
+                for (agent, mark) in marks_in(home, &settings.name) {
+                    let refusal = workspace_volume::refusal(&engine, home, &agent, &mark).await;
+                    checks.extend(of_other_home(refusal));
+                }
             }
             checks
         }
@@ -110,6 +120,21 @@ async fn unclaimed_in(placed: &PlacedCluster, home: &Home) -> Vec<Check> {
             })
             .collect(),
         Err(error) => vec![Check::failed(NAME, error.into())],
+    }
+}
+
+/// Returns the workspaces that are in an engine. A mark that can't be read is reported with the volumes that no mark has.
+fn marks_in(home: &Home, name: &EngineName) -> Vec<(AgentId, Mark)> {
+    let mut marks = workspace_volume::marks(home).unwrap_or_default();
+    marks.retain(|(_, mark)| mark.engine == *name);
+    marks
+}
+
+/// Reports a workspace that another home has made, of which this one is a copy.
+fn of_other_home(refusal: Result<Option<SandboxError>, SandboxError>) -> Option<Check> {
+    match refusal {
+        Ok(None) => None,
+        Ok(Some(error)) | Err(error) => Some(Check::failed("engines", error.into())),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Restores a whole home from an archive of `flock backup`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -12,9 +13,9 @@ use crate::backup::restore::{RestoredOnServer, UnpackedHome, require_empty, unpa
 use crate::clock::{self, unix_ms};
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
-use crate::home::Home;
 use crate::home::lock::Lock;
-use crate::id::hex;
+use crate::home::{Home, elsewhere, instance};
+use crate::id::{EngineName, hex};
 use crate::openclaw;
 use crate::sandbox::containers;
 use crate::sandbox::engine::Engine;
@@ -71,6 +72,7 @@ pub(super) fn run(wish: &Wish<'_>, context: &Context) -> Result<Exit, Failure> {
     if aside.is_some() {
         notes.extend(remove_containers(&home, engines, context));
     }
+    notes.extend(remote_workspaces(&home, &manifest, aside.is_some()));
     let (files, _) = manifest.totals();
     watcher.0.done(&format!("restored {files} files to {}", home.root().display()));
     if let (None, Some(server)) = (&moved, manifest.database.as_ref().and_then(|found| found.server.as_ref()))
@@ -189,6 +191,33 @@ fn remove_containers(home: &Home, others: Vec<Engine>, context: &Context) -> Vec
         }
     }
     notes
+}
+
+/// Returns a note for each engine on another machine that has workspaces. The archive has only their marks.
+fn remote_workspaces(home: &Home, manifest: &Manifest, is_replaced: bool) -> Vec<String> {
+    let is_copy = instance::read(home).ok() != manifest.home.id;
+    if is_replaced && !is_copy {
+        // The original is the home that was moved aside.
+        return Vec::new();
+    }
+    let mut engines: BTreeMap<EngineName, Vec<String>> = BTreeMap::new();
+    for (agent, mark) in elsewhere::marks(&home.workspaces()).unwrap_or_default() {
+        engines.entry(mark.engine).or_default().push(agent.to_string());
+    }
+    let note = |(engine, agents): (EngineName, Vec<String>)| {
+        let agents = agents.join(", ");
+        match is_copy {
+            true => format!(
+                "the workspaces of {agents} in the engine {engine} stay the original home's, and this one does not use \
+                 them; for the files of the last checkpoints: flock engine remove {engine} --force"
+            ),
+            false => format!(
+                "the workspaces of {agents} in the engine {engine} have their present files, not those of the backup; \
+                 if the original home is still there, on another machine, never run both"
+            ),
+        }
+    };
+    engines.into_iter().map(note).collect()
 }
 
 fn report(

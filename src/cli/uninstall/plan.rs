@@ -214,13 +214,15 @@ fn plan_everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) ->
     };
     plan.left.extend(facts.workspaces.iter().map(workspace));
     plan.left.extend(facts.remote_workspaces.iter().map(|RemoteWorkspace { agent, mark, cluster }| {
+        // The engines are not asked.
+        const WHOSE: &str = "; if this home is a copy of another one, it is that one's";
         let what = format!("the workspace of {agent}");
         let (why, mend) = match cluster {
             Some(address) => {
-                (format!("a volume of the cluster {}", mark.engine), address.removal_of(&mark.volume))
+                (format!("a volume of the cluster {}{WHOSE}", mark.engine), address.removal_of(&mark.volume))
             }
             None => (
-                format!("a volume of the engine {}, on another machine", mark.engine),
+                format!("a volume of the engine {}, on another machine{WHOSE}", mark.engine),
                 format!("docker volume rm {}, on the machine of {}", mark.volume, mark.engine),
             ),
         };

@@ -93,6 +93,7 @@ fn workspaces_on_other_machines_are_left_and_named() {
             let plan = plan_of(&facts, request);
             assert_eq!(left(&plan), ["the workspace of ada"]);
             assert_eq!(plan.left[0].mend.as_deref(), Some(mend));
+            assert!(plan.left[0].why.contains("if this home is a copy"), "{:?}", plan.left[0].why);
         }
     }
 }

@@ -110,6 +110,14 @@ impl SandboxObjects {
     pub fn digest(&self) -> &str {
         self.pod["metadata"]["labels"][LABEL_SPEC].as_str().unwrap_or_default()
     }
+
+    /// Returns `true` if another home has made the claim that was found, of which this one is a copy.
+    #[must_use]
+    pub(super) fn is_of_other_home(&self, claim: &Value) -> bool {
+        let (files, home) = (label(&self.claim, LABEL_WORKSPACE), label(&self.pod, LABEL_HOME));
+        // In a group it may have been made before the group, and has the id of the home that invited.
+        files == home && label(claim, LABEL_WORKSPACE) != files
+    }
 }
 
 /// Returns the name of an object.

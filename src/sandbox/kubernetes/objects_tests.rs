@@ -143,6 +143,20 @@ fn a_volume_is_found_by_nothing_that_removes_what_a_home_has() {
 }
 
 #[test]
+fn a_copy_of_a_home_does_not_use_the_volumes_of_the_original() {
+    let (coder, cluster, identity) = (agent("coder"), cluster(), identity());
+    let objects = |instance, files| {
+        let facts = SandboxFacts { instance, files, ..facts(&coder, &cluster, &identity, None) };
+        SandboxObjects::build(&facts).unwrap()
+    };
+    let original = objects("0123", "0123");
+    assert!(!original.is_of_other_home(&original.claim));
+    assert!(objects("4567", "4567").is_of_other_home(&original.claim));
+    // A gateway of a group that has the volume from before the group.
+    assert!(!objects("4567", "f1f1").is_of_other_home(&original.claim));
+}
+
+#[test]
 fn every_change_has_another_digest_and_the_same_agent_the_same() {
     let coder = agent("coder");
     let one = built(&coder, None);

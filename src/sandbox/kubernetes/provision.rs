@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attached_pod::AttachedPod;
 use super::client::ObjectKind;
-use super::objects::{self, LABEL_HOME, LABEL_SPEC, label, name_of};
+use super::objects::{self, LABEL_HOME, LABEL_SPEC, LABEL_WORKSPACE, label, name_of};
 use super::pod_state::PodState;
 use super::slot::Slot;
 use super::transfer::Transfer;
@@ -170,6 +170,10 @@ impl PodMaker {
             None => format!("is gone: the cluster {} has no volume {name}", cluster.name()),
             Some(found) if PodState::of(&found) == PodState::Leaving => {
                 format!("is the volume {name} of the cluster {}, which is being removed", cluster.name())
+            }
+            Some(found) if plan.objects.is_of_other_home(&found) => {
+                let own = label(wanted, LABEL_WORKSPACE).unwrap_or_default();
+                return Err(relocation::of_other_home(&plan.cluster, agent, name, own));
             }
             Some(_) => return self.take_over(agent, plan).await,
         };

@@ -236,13 +236,50 @@ pub(crate) async fn remove_volume(
     let Some(found) = placed.client.get(ObjectKind::Claim, &mark.volume).await? else {
         return Ok(Removed::Gone);
     };
-    // A copy of a home has the marks of the original.
-    let of_us = |id: &String| label(&found, LABEL_WORKSPACE) == Some(objects::home_label(id).as_str());
-    if !workspace_volume::ids(home).iter().any(of_us) {
+    if !has_made(home, &found) {
         return Ok(Removed::Foreign);
     }
     let uid = found["metadata"]["uid"].as_str();
     placed.client.delete(ObjectKind::Claim, &mark.volume, uid).await.map(|()| Removed::Gone)
+}
+
+/// Returns `true` if this home has made the claim, or a gateway that has the same files. A copy of a home has the marks of the
+/// original.
+fn has_made(home: &Home, claim: &Value) -> bool {
+    let of_us = |id: &String| label(claim, LABEL_WORKSPACE) == Some(objects::home_label(id).as_str());
+    workspace_volume::ids(home).iter().any(of_us)
+}
+
+/// Returns why this home may not use the volume that a workspace is: another home has made it. Returns `None` if this home may use
+/// it, or if there is none.
+///
+/// # Errors
+///
+/// Returns the refusal of the cluster.
+pub(crate) async fn refusal(
+    placed: &PlacedCluster,
+    home: &Home,
+    agent: &AgentId,
+    mark: &Mark,
+) -> Result<Option<SandboxError>, SandboxError> {
+    let Some(found) = placed.client.get(ObjectKind::Claim, &mark.volume).await? else { return Ok(None) };
+    // In a group it may have been made before the group, and has the id of the home that invited.
+    if has_made(home, &found) || instance::of_shared_files(home).is_some() {
+        return Ok(None);
+    }
+    let own = objects::home_label(&read_instance(home)?);
+    Ok(Some(of_other_home(placed, agent, &mark.volume, &own)))
+}
+
+/// Returns the refusal of a claim that another home has made. `own` is the label of this home's claims: with it, the claim is this
+/// home's, and the other one is refused.
+pub(super) fn of_other_home(placed: &PlacedCluster, agent: &AgentId, claim: &str, own: &str) -> SandboxError {
+    SandboxError::OfOtherHome {
+        agent: agent.clone(),
+        engine: placed.name.clone(),
+        volume: format!("{claim} of another home"),
+        take: placed.client.address().labelling_of(claim, &format!("{LABEL_WORKSPACE}={own}")),
+    }
 }
 
 /// Returns the claims for workspaces that this home has made in a cluster, and that no mark has.

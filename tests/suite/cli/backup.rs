@@ -76,6 +76,31 @@ fn a_backup_is_one_private_file_that_is_verified_and_restored() {
 }
 
 #[test]
+fn a_restore_says_whose_the_workspaces_on_other_machines_are() {
+    let home = TempHome::new().init();
+    home.flock(["add", "coder", "--no-container"]).ok();
+    let workspace = home.file("workspaces/coder");
+    std::fs::create_dir_all(&workspace).unwrap();
+    std::fs::remove_dir_all(&workspace).unwrap();
+    let mark = "This workspace is on another machine.\nengine: far\nvolume: flock-ws-coder-0123\n";
+    std::fs::write(&workspace, mark).unwrap();
+    let file = home.outside().join("one.tar.gz").display().to_string();
+    home.flock(["backup", &file]).ok();
+    let other = home.outside().join("other").display().to_string();
+    let run = home.flock(["--home", &other, "restore", &file]).ok();
+    for part in ["of coder in the engine far stay the original home's", "flock engine remove far --force"] {
+        assert!(run.stderr.contains(part), "{part}: {run:?}");
+    }
+    // The home that was there is the original.
+    let run = home.flock(["restore", &file, "--replace", "--yes"]).ok();
+    assert!(!run.stderr.contains("the engine far"), "{run:?}");
+    // The original may be on another machine.
+    std::fs::rename(home.path(), home.outside().join("gone")).unwrap();
+    let run = home.flock(["restore", &file]).ok();
+    assert!(run.stderr.contains("never run both"), "{run:?}");
+}
+
+#[test]
 fn keys_that_are_left_out_are_named_and_the_home_gets_a_token_of_its_own() {
     let home = TempHome::new().init();
     home.flock_with_input(

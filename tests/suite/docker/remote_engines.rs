@@ -406,9 +406,16 @@ fn a_workspace_on_another_machine_goes_only_with_its_own_agent() {
     // A copy of a home has marks of volumes that the original may still use.
     let mark = format!("This workspace is on another machine.\nengine: far\nvolume: {stranger}\n");
     std::fs::write(far.workspace("eve"), mark).unwrap();
-    // It belongs to root, so her sandbox is refused. She has it all the same.
+    // She is added, and her sandbox is refused.
     let run = far.flock(&["add", "eve"]).fails(1);
-    assert!(run.stderr.contains("/workspace can't be written"), "{run:?}");
+    for part in [stranger.as_str(), "which may still use it", "flock engine drain far"] {
+        assert!(run.stderr.contains(part), "{part}: {run:?}");
+    }
+    let doctor = far.flock(&["doctor", "--json"]).json();
+    let checks = doctor["checks"].as_array().unwrap();
+    let is_reported =
+        |check: &Value| check["state"] == "bad" && check["message"].to_string().contains(&stranger);
+    assert!(checks.iter().any(is_reported), "{doctor:#}");
     let run = far.flock(&["remove", "eve", "--purge", "--yes"]).ok();
     assert!(run.stderr.contains("the home that made it may still use it"), "{run:?}");
     assert_eq!(sorted(far.volumes()), sorted(vec![ada, stranger.clone()]));
