@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::reconnect::{Reconnector, Repeat};
 use super::{Context, Exit, Failure, images, person};
-use crate::config::{self, Config, EngineAddress, docker, engines, secret};
+use crate::config::{self, ClusterAddress, Config, EngineAddress, docker, engines, secret};
 use crate::error::Kind;
 use crate::gateway::routes::engines::{DrainBody, NewEngine};
 use crate::home::Home;
 use crate::id::EngineName;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engine_check;
-use crate::sandbox::engine_route::{CertificateFile, check_files};
+use crate::sandbox::engine_route::{CertificateFile, CertificateTexts};
 use crate::sandbox::kubernetes::access::ClusterAccess;
 use crate::sandbox::kubernetes::client::ClusterClient;
 use crate::supervise::gateway_client::Call;
@@ -70,7 +70,8 @@ enum Verb {
     },
     /// Replace the certificates of an engine with TLS, or the access to a cluster
     ///
-    /// They are checked and copied to the home's secrets. Each later connection uses the new ones.
+    /// They are tried first. If the engine takes them, they are copied to the home's secrets, and each later connection uses
+    /// them. Otherwise the former ones stay.
     Renew {
         /// Name of the engine
         name: EngineName,
@@ -121,11 +122,16 @@ impl Certificates {
         ]
     }
 
-    /// Keeps the given files, with those that the home has already. All three must be there then, and fit together.
-    fn keep(&self, home: &Home, engine: &EngineName) -> Result<(), Failure> {
-        let help = format!("flock engine renew {engine} --help");
-        let mut texts = Vec::new();
-        for (file, path) in self.given() {
+    /// Returns the names of the given files, as in `cert, key`.
+    fn names(&self) -> String {
+        let all = [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)];
+        let given = all.into_iter().filter(|(_, path)| path.is_some()).map(|(name, _)| name);
+        given.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Reads the given files, and the others from the secrets of the home. All three must be there, and fit together.
+    fn read(&self, home: &Home, engine: &EngineName) -> Result<CertificateTexts, Failure> {
+        let one = |path: Option<&Path>, file: CertificateFile| -> Result<String, Failure> {
             let text = match path {
                 Some(path) => Some(read_certificate(path)?),
                 None => secret::get(home, &file.secret(engine))?,
@@ -134,14 +140,23 @@ impl Certificates {
                 let text = "an engine with TLS needs --ca, --cert and --key";
                 Failure::new(Kind::Usage, text).hint("flock engine add --help")
             };
-            texts.push(text.ok_or_else(missing)?);
-        }
-        if let [ca, cert, key] = texts.as_slice() {
-            check_files(ca, cert, key).map_err(|why| Failure::new(Kind::Usage, why).hint(help))?;
-        }
-        for ((file, path), text) in self.given().into_iter().zip(&texts) {
+            text.ok_or_else(missing)
+        };
+        let texts = CertificateTexts {
+            authority: one(self.ca.as_deref(), CertificateFile::Authority)?,
+            certificate: one(self.cert.as_deref(), CertificateFile::Certificate)?,
+            key: one(self.key.as_deref(), CertificateFile::Key)?,
+        };
+        let help = format!("flock engine renew {engine} --help");
+        texts.check().map_err(|why| Failure::new(Kind::Usage, why).hint(help))?;
+        Ok(texts)
+    }
+
+    /// Keeps the texts of the given files among the secrets of the home.
+    fn keep(&self, home: &Home, engine: &EngineName, texts: &CertificateTexts) -> Result<(), Failure> {
+        for (file, path) in self.given() {
             if path.is_some() {
-                secret::set(home, &file.secret(engine), text)?;
+                secret::set(home, &file.secret(engine), texts.of(file))?;
             }
         }
         Ok(())
@@ -238,9 +253,12 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
     let is_new = !config.engines.iter().any(|engine| engine.name == args.name) && !args.name.is_local();
     if is_new {
         match &address {
-            EngineAddress::Tls(_) => args.certificates.keep(&home, &args.name)?,
+            EngineAddress::Tls(_) => {
+                let texts = args.certificates.read(&home, &args.name)?;
+                args.certificates.keep(&home, &args.name, &texts)?;
+            }
             EngineAddress::Cluster(address) if wanted.image.is_some() => {
-                args.cluster.access().keep(&home, &args.name, address)?;
+                cluster::keep(&home, &args.name, &args.cluster.access().read(address)?)?;
             }
             EngineAddress::Cluster(_) => return Err(usage("a cluster needs --image".to_owned())),
             _ if args.cluster.is_given() => {
@@ -278,11 +296,12 @@ fn add_checked(
     if is_new && wanted.image.is_none() {
         let engine = Engine::named(home, args.name.clone(), args.address.clone());
         context.block_on(async {
-            engine.first_ping().await.map_err(|error| {
-                let hint = error.way_hint();
-                let hint = hint.unwrap_or_else(|| "start the engine, and look at its log".to_owned());
-                Failure::from(error).hint(hint)
-            })?;
+            // An engine that was not added has no certificates that could be renewed.
+            let again = format!(
+                "flock engine add {} {} --ca CA.pem --cert CERT.pem --key KEY.pem",
+                args.name, args.address
+            );
+            connect(&engine, again).await?;
             let versions = engine.version().await?;
             if let Some(refused) = engine_check::kind(&versions) {
                 let text = format!(
@@ -299,6 +318,19 @@ fn add_checked(
     let line = StyledLine::new().with(TextStyle::Good, "added").plain(" engine ").accent(args.name.as_str());
     context.printer.result(&answer, line.plain(format!(", {}", checked(&answer["checks"]))));
     Ok(Exit::Done)
+}
+
+/// Connects to an engine for the first time, or for the first time with other certificates. If the certificates are why it fails,
+/// the hint is `again`, the command that gives others.
+async fn connect(engine: &Engine, again: String) -> Result<(), Failure> {
+    engine.first_ping().await.map_err(|error| {
+        let hint = match error.way_hint() {
+            Some(hint) if hint.contains(" engine renew ") => again,
+            Some(hint) => hint,
+            None => "start the engine, and look at its log".to_owned(),
+        };
+        Failure::from(error).hint(hint)
+    })
 }
 
 fn checked(checks: &Value) -> String {
@@ -396,30 +428,60 @@ fn renew(
     let found = config.engines.iter().find(|engine| engine.name == *name);
     let address = found.and_then(|engine| engine.address.clone()).unwrap_or_default();
     if let Ok(EngineAddress::Cluster(address)) = address.parse() {
-        access.keep(&home, name, &address)?;
-        let client = ClusterClient::new(home, name.clone(), address);
-        context.block_on(async { client.ping().await.map_err(Failure::from) })?;
-        let answer = json!({"renewed": name});
-        context.printer.result(&answer, format!("the cluster {name} answers with the new access"));
-        return Ok(Exit::Done);
+        return renew_access(name, access, address, &home, context);
     }
     if access.is_given() {
         let text = format!("there is no cluster {name}");
         return Err(Failure::new(Kind::Usage, text).hint("flock engine list"));
     }
-    if !matches!(address.parse(), Ok(EngineAddress::Tls(_))) {
+    let Ok(EngineAddress::Tls(place)) = address.parse() else {
         let text = format!("there is no engine {name} with TLS");
         return Err(Failure::new(Kind::Usage, text).hint("flock engine list"));
-    }
+    };
     if certificates.given().iter().all(|(_, path)| path.is_none()) {
         let text = "one of --ca, --cert and --key is needed";
         return Err(Failure::new(Kind::Usage, text).hint("flock engine renew --help"));
     }
-    certificates.keep(&home, name)?;
-    let engine = Engine::named(&home, name.clone(), address);
-    context.block_on(async { engine.first_ping().await.map_err(Failure::from) })?;
+    let texts = certificates.read(&home, name)?;
+    let engine = Engine::with_certificates(name.clone(), address, place, texts.clone());
+    // All three are named, because the reason can be one that this command did not give.
+    let again = format!("flock engine renew {name} --ca CA.pem --cert CERT.pem --key KEY.pem");
+    context.block_on(connect(&engine, again)).map_err(|failure| {
+        let is_kept = |file: &CertificateFile| matches!(secret::get(&home, &file.secret(name)), Ok(Some(_)));
+        let rest = match CertificateFile::ALL.iter().all(is_kept) {
+            true => "the former ones are still used",
+            false => "nothing was stored",
+        };
+        failure.within(format!("engine {name} did not take the new {}, so {rest}", certificates.names()))
+    })?;
+    certificates.keep(&home, name, &texts)?;
+    person::record_done(&home, "engine.renew", name.as_str(), certificates.names(), context);
     let answer = json!({"renewed": name});
     context.printer.result(&answer, format!("engine {name} answers with the new certificates"));
+    Ok(Exit::Done)
+}
+
+/// Replaces the access to a cluster, once the cluster has taken the new one.
+fn renew_access(
+    name: &EngineName,
+    access: &AccessArgs,
+    address: ClusterAddress,
+    home: &Home,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let access = access.read(&address)?;
+    let client = ClusterClient::with_access(home.clone(), name.clone(), address, &access);
+    context.block_on(cluster::try_access(&client)).map_err(|failure| {
+        let rest = match secret::get(home, &ClusterAccess::secret(name)) {
+            Ok(Some(_)) => "the former one is still used",
+            _ => "nothing was stored",
+        };
+        failure.within(format!("the cluster {name} did not take the new access, so {rest}"))
+    })?;
+    cluster::keep(home, name, &access)?;
+    person::record_done(home, "engine.renew", name.as_str(), "access".to_owned(), context);
+    let answer = json!({"renewed": name});
+    context.printer.result(&answer, format!("the cluster {name} answers with the new access"));
     Ok(Exit::Done)
 }
 

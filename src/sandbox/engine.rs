@@ -12,10 +12,11 @@ use bollard::errors::Error as EngineError;
 use bollard::models::SystemInfo;
 use tokio::sync::OnceCell;
 
+use crate::config::TlsAddress;
 use crate::env;
 use crate::home::Home;
 use crate::id::EngineName;
-use crate::sandbox::engine_route::{self, Route, RouteError};
+use crate::sandbox::engine_route::{self, CertificateTexts, Route, RouteError};
 use crate::sandbox::{SandboxError, error};
 
 /// Timeout of a request that is cheap for the engine, while fifty containers may be starting at the same time. A
@@ -92,6 +93,18 @@ impl Engine {
         let endpoint = endpoint.into();
         let route = Route::to(home, &name, &endpoint).map(Arc::new);
         Self { name: Some(name), route, ..Self::at(endpoint) }
+    }
+
+    /// Returns the engine at `endpoint`, which is `address`, as it is reached with these files instead of those of the home.
+    #[must_use]
+    pub(crate) fn with_certificates(
+        name: EngineName,
+        endpoint: impl Into<String>,
+        address: TlsAddress,
+        given: CertificateTexts,
+    ) -> Self {
+        let route = Route::with_certificates(&name, address, given);
+        Self { name: Some(name), route: Some(Arc::new(route)), ..Self::at(endpoint) }
     }
 
     /// Returns `true` if the engine is on another machine.

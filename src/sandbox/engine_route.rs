@@ -26,7 +26,7 @@ use crate::home::Home;
 use crate::id::EngineName;
 use crate::sandbox::ssh_tunnel::{SshError, SshTunnel};
 
-pub(crate) use tls::{CertificateFile, check_files};
+pub(crate) use tls::{CertificateFile, CertificateTexts};
 
 /// Time that a connection may take, with signing in to the other machine.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -113,6 +113,12 @@ impl Route {
             EngineAddress::Tls(address) => Transport::Tls(tls::TlsRoute::new(home, name, address)),
         };
         Some(Self { transport, closed: CancellationToken::new() })
+    }
+
+    /// Returns the way to an engine with TLS with these files instead of those of the home.
+    pub(crate) fn with_certificates(name: &EngineName, address: TlsAddress, given: CertificateTexts) -> Self {
+        let transport = Transport::Tls(tls::TlsRoute::with_certificates(name, address, given));
+        Self { transport, closed: CancellationToken::new() }
     }
 
     async fn connect(&self) -> Result<Box<dyn Stream>, RouteError> {
@@ -227,14 +233,17 @@ pub(crate) async fn request(
             tracing::debug!(error = chain(&error), "a connection to an engine ended");
         }
     };
-    // It ends with the answer, which may hand the stream over to whoever is attached to a container, or with the way.
-    tokio::spawn(route.closed.clone().run_until_cancelled_owned(transfer));
     let (mut parts, body) = request.into_parts();
     // The engine expects a path, and a header for the host, whose value it does not look at.
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     parts.uri = path.parse::<Uri>().unwrap_or_default();
     parts.headers.insert(HOST, HeaderValue::from_static("docker"));
-    match sender.send_request(Request::from_parts(parts, body)).await {
+    // Queued before the connection is first polled, so that a refusal that has arrived by then becomes the error of the request.
+    // Without a request it would only end the connection.
+    let answer = sender.send_request(Request::from_parts(parts, body));
+    // It ends with the answer, which may hand the stream over to whoever is attached to a container, or with the way.
+    tokio::spawn(route.closed.clone().run_until_cancelled_owned(transfer));
+    match answer.await {
         Ok(answer) => Ok(answer),
         Err(error) => Err(match route.explain(&error).await {
             Some(reason) => reason.into_client_error(),

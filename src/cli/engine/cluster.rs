@@ -14,6 +14,8 @@ use crate::id::EngineName;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::kubernetes::access::{ClusterAccess, MAX_BYTES};
+use crate::sandbox::kubernetes::client::ClusterClient;
+use crate::sandbox::kubernetes::cluster_check;
 
 /// The options of a cluster.
 #[derive(Debug, clap::Args)]
@@ -77,21 +79,14 @@ impl AccessArgs {
         self.kubeconfig.is_some()
     }
 
-    /// Takes the access to a cluster out of the kubeconfig, and keeps it among the secrets of the home.
+    /// Takes the access to a cluster out of the kubeconfig.
     ///
     /// # Errors
     ///
     /// Returns an error if the kubeconfig can't be read, or needs something that flock does not do.
-    pub(super) fn keep(
-        &self,
-        home: &Home,
-        name: &EngineName,
-        address: &ClusterAddress,
-    ) -> Result<(), Failure> {
+    pub(super) fn read(&self, address: &ClusterAddress) -> Result<ClusterAccess, Failure> {
         let text = self.kubeconfig(address)?;
-        let refused = |why: String| Failure::new(Kind::Usage, why).hint("flock engine add --help");
-        let access = ClusterAccess::from_kubeconfig(&text, &address.context).map_err(refused)?;
-        Ok(secret::set(home, &ClusterAccess::secret(name), &access.to_text())?)
+        ClusterAccess::from_kubeconfig(&text, &address.context).map_err(refused)
     }
 
     fn kubeconfig(&self, address: &ClusterAddress) -> Result<String, Failure> {
@@ -112,6 +107,31 @@ impl AccessArgs {
             None => view(address, None),
         }
     }
+}
+
+/// Keeps an access among the secrets of the home.
+///
+/// # Errors
+///
+/// Returns an error if it can't be written.
+pub(super) fn keep(home: &Home, name: &EngineName, access: &ClusterAccess) -> Result<(), Failure> {
+    Ok(secret::set(home, &ClusterAccess::secret(name), &access.to_text())?)
+}
+
+/// Asks a cluster if it answers, and if its access may do all that flock needs.
+///
+/// # Errors
+///
+/// Returns the refusal of the cluster, or the rights that are missing.
+pub(super) async fn try_access(client: &ClusterClient) -> Result<(), Failure> {
+    client.ping().await.map_err(|error| {
+        Failure::from(error).hint(format!("flock engine renew {} --kubeconfig FILE", client.name()))
+    })?;
+    let rights = cluster_check::rights(client).await;
+    if rights.ok {
+        return Ok(());
+    }
+    Err(Failure::new(Kind::Failed, rights.message).hint(rights.hint.unwrap_or_default()))
 }
 
 /// Has kubectl read the kubeconfig, which is YAML and can be spread over several files. The secrets come through a pipe.

@@ -40,16 +40,55 @@ impl CertificateFile {
     }
 }
 
+/// The texts of the three files of an engine.
+#[derive(Clone)]
+pub(crate) struct CertificateTexts {
+    pub(crate) authority: String,
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl CertificateTexts {
+    pub(crate) fn of(&self, file: CertificateFile) -> &str {
+        match file {
+            CertificateFile::Authority => &self.authority,
+            CertificateFile::Certificate => &self.certificate,
+            CertificateFile::Key => &self.key,
+        }
+    }
+
+    /// Checks that a connection can be made with them.
+    ///
+    /// # Errors
+    ///
+    /// Returns a sentence about the first one that can't be used.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        client_config(self).map(drop)
+    }
+}
+
+/// The place of the files for a connection.
+enum Source {
+    /// The secrets of the home.
+    Home(Home),
+    /// Files that are tried before the home keeps them.
+    Given(CertificateTexts),
+}
+
 /// The way to an engine with TLS.
 pub(crate) struct TlsRoute {
-    home: Home,
+    source: Source,
     name: EngineName,
     address: TlsAddress,
 }
 
 impl TlsRoute {
     pub(super) fn new(home: &Home, name: &EngineName, address: TlsAddress) -> Self {
-        Self { home: home.clone(), name: name.clone(), address }
+        Self { source: Source::Home(home.clone()), name: name.clone(), address }
+    }
+
+    pub(super) fn with_certificates(name: &EngineName, address: TlsAddress, given: CertificateTexts) -> Self {
+        Self { source: Source::Given(given), name: name.clone(), address }
     }
 
     pub(super) fn place(&self) -> String {
@@ -63,10 +102,15 @@ impl TlsRoute {
     }
 
     pub(super) async fn connect(&self) -> Result<TlsStream<TcpStream>, RouteError> {
-        // Read for each connection, so that a renewed certificate is used at once.
-        let (home, name) = (self.home.clone(), self.name.clone());
-        let read = tokio::task::spawn_blocking(move || read(&home, &name)).await;
-        let given = read.map_err(|error| RouteError::new(error.to_string(), "flock doctor"))?;
+        let given = match &self.source {
+            // Read for each connection, so that a renewed certificate is used at once.
+            Source::Home(home) => {
+                let (home, name) = (home.clone(), self.name.clone());
+                let read = tokio::task::spawn_blocking(move || read(&home, &name)).await;
+                read.map_err(|error| RouteError::new(error.to_string(), "flock doctor"))?
+            }
+            Source::Given(given) => Ok(given.clone()),
+        };
         let config = given.and_then(|given| client_config(&given)).map_err(|text| {
             RouteError::new(
                 text,
@@ -169,14 +213,7 @@ fn meaning(error: &rustls::Error) -> Meaning {
     }
 }
 
-/// The three files of an engine as they were read.
-struct Given {
-    authority: String,
-    certificate: String,
-    key: String,
-}
-
-fn read(home: &Home, engine: &EngineName) -> Result<Given, String> {
+fn read(home: &Home, engine: &EngineName) -> Result<CertificateTexts, String> {
     let one = |file: CertificateFile| {
         let name = file.secret(engine);
         match secret::get(home, &name) {
@@ -185,14 +222,14 @@ fn read(home: &Home, engine: &EngineName) -> Result<Given, String> {
             Err(error) => Err(crate::error::chain(&error)),
         }
     };
-    Ok(Given {
+    Ok(CertificateTexts {
         authority: one(CertificateFile::Authority)?,
         certificate: one(CertificateFile::Certificate)?,
         key: one(CertificateFile::Key)?,
     })
 }
 
-fn client_config(given: &Given) -> Result<ClientConfig, String> {
+fn client_config(given: &CertificateTexts) -> Result<ClientConfig, String> {
     let unusable = |what: &str, error: &dyn std::fmt::Display| format!("the {what} can't be used: {error}");
     let mut roots = RootCertStore::empty();
     for found in
@@ -221,17 +258,6 @@ fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Checks the files that a person gives for an engine.
-///
-/// # Errors
-///
-/// Returns a sentence about the first one that can't be used.
-pub(crate) fn check_files(authority: &str, certificate: &str, key: &str) -> Result<(), String> {
-    let own = |text: &str| text.to_owned();
-    client_config(&Given { authority: own(authority), certificate: own(certificate), key: own(key) })
-        .map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,7 +276,9 @@ mod tests {
 
     #[test]
     fn files_that_are_no_certificates_are_refused_by_what_they_are() {
-        let refused = check_files("nothing", "nothing", "nothing").unwrap_err();
+        let nothing = || "nothing".to_owned();
+        let texts = CertificateTexts { authority: nothing(), certificate: nothing(), key: nothing() };
+        let refused = texts.check().unwrap_err();
         assert_eq!(refused, "the authority's certificate can't be used: there is none in it");
     }
 }

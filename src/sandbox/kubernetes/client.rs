@@ -66,6 +66,8 @@ pub struct ClusterClient {
     home: Home,
     name: EngineName,
     address: ClusterAddress,
+    /// The text of an access that is tried before the home keeps it.
+    given: Option<String>,
     /// The client that was made from the text of the secret, so that a new access is used at once.
     made: Mutex<Option<(String, Connected)>>,
 }
@@ -113,7 +115,18 @@ impl ClusterClient {
     /// Returns the cluster that the configuration of `home` has under this name.
     #[must_use]
     pub fn new(home: Home, name: EngineName, address: ClusterAddress) -> Self {
-        Self { home, name, address, made: Mutex::default() }
+        Self { home, name, address, given: None, made: Mutex::default() }
+    }
+
+    /// Returns the cluster as it is reached with this access instead of that of the home.
+    #[must_use]
+    pub(crate) fn with_access(
+        home: Home,
+        name: EngineName,
+        address: ClusterAddress,
+        access: &ClusterAccess,
+    ) -> Self {
+        Self { given: Some(access.to_text()), ..Self::new(home, name, address) }
     }
 
     #[must_use]
@@ -373,16 +386,24 @@ impl ClusterClient {
         })
     }
 
-    /// Returns the client for the access that is among the secrets now.
-    fn connected(&self) -> Result<Connected, ClusterError> {
+    /// Returns the text of the access that is among the secrets now.
+    fn kept(&self) -> Result<String, ClusterError> {
         let name = ClusterAccess::secret(&self.name);
         let text = secret::get(&self.home, &name).map_err(|error| ClusterError::Access(chain(&error)))?;
-        let text = text.ok_or_else(|| {
+        text.ok_or_else(|| {
             ClusterError::Access(format!(
                 "its access is missing: {}",
                 self.home.secrets().join(&name).display()
             ))
-        })?;
+        })
+    }
+
+    /// Returns the client for the access that is to be used now.
+    fn connected(&self) -> Result<Connected, ClusterError> {
+        let text = match &self.given {
+            Some(given) => given.clone(),
+            None => self.kept()?,
+        };
         let mut made = lock(&self.made);
         if let Some((from, connected)) = &*made
             && *from == text

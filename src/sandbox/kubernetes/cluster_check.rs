@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
+use super::client::ClusterClient;
 use super::{KubernetesSandbox, relocation};
 use crate::config::{Agent, Config, EngineSettings};
 use crate::error::chain;
@@ -40,7 +41,7 @@ pub(crate) async fn run(
         Err(error) => EngineCheck::failed("engine", &error, "look at the cluster's address and certificates"),
     });
     if checks.iter().all(|check| check.ok) {
-        checks.push(rights(placed).await);
+        checks.push(rights(&placed.client).await);
     }
     if checks.iter().all(|check| check.ok) {
         checks.push(Box::pin(walls(home, config, settings, placed)).await);
@@ -49,21 +50,21 @@ pub(crate) async fn run(
 }
 
 /// Asks the cluster what the access may do, so that what is missing is named at once.
-async fn rights(placed: &PlacedCluster) -> EngineCheck {
+pub(crate) async fn rights(client: &ClusterClient) -> EngineCheck {
     const NAME: &str = "rights";
     let mut missing = Vec::new();
     let asked = async {
         for (verbs, group, resources) in RIGHTS {
             for resource in resources {
                 for verb in verbs {
-                    if !placed.client.may(verb, group, resource).await? {
+                    if !client.may(verb, group, resource).await? {
                         missing.push(format!("{verb} {resource}"));
                     }
                 }
             }
         }
         for resource in STREAMS {
-            if !placed.client.may("create", "", resource).await? {
+            if !client.may("create", "", resource).await? {
                 missing.push(format!("create {resource}"));
             }
         }
@@ -73,7 +74,7 @@ async fn rights(placed: &PlacedCluster) -> EngineCheck {
         Err(error) => EngineCheck::failed(NAME, &error, "let this access ask for its own rights"),
         Ok(()) if missing.is_empty() => EngineCheck::ok(
             NAME,
-            format!("all that is needed in the namespace {}", placed.client.address().namespace),
+            format!("all that is needed in the namespace {}", client.address().namespace),
         ),
         Ok(()) => {
             let text = format!("this access may not: {}", missing.join(", "));

@@ -1,5 +1,17 @@
-//! `flock engine` where no engine answers: what is refused, and what is shown. `docker::engines` has the rest.
+//! `flock engine` without an engine of Docker: what is refused, what is shown, and which certificates are kept. `docker::engines` has
+//! the rest.
 
+use std::io::{Read, Write as _};
+use std::net::{Shutdown, TcpListener};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use serde_json::{Value, json};
+
+use crate::support::extra_engine::tls_file;
 use crate::support::home::TempHome;
 
 #[test]
@@ -40,4 +52,169 @@ fn an_engine_that_cannot_be_used_is_refused_by_what_is_wrong() {
     let run = home.flock(["engine", "show", "second"]).fails(1);
     assert!(run.stderr.contains("there is no engine second"), "{run:?}");
     assert_eq!(home.config_text(), before);
+}
+
+#[test]
+fn status_says_without_a_gateway_what_becomes_of_an_engine_and_of_files_that_are_gone() {
+    let home = TempHome::new().init();
+    home.flock(["add", "coder", "--no-container"]).ok();
+    let nowhere = json!({"address": format!("unix://{}", home.file("nothing.sock").display())});
+    home.flock(["config", "set", "plugins.entries.flock.config.engines.far", &nowhere.to_string()]).ok();
+    // An engine that is gone may come back, or a person gives it up.
+    let run = home.flock(["status"]).fails(4);
+    assert!(run.stderr.contains("; to give it up: flock engine remove far --force"), "{run:?}");
+    assert!(!run.stderr.contains("not back yet"), "{run:?}");
+
+    let folder = home.file("agents/coder/checkpoints");
+    std::fs::create_dir_all(&folder).unwrap();
+    let given_up = json!({"id": "ab12", "at": 7, "by": "human:ann", "to": 3, "files": null,
+        "conversations": [], "lost": "lost"});
+    std::fs::write(folder.join("rewind.json"), given_up.to_string()).unwrap();
+    let text = "the files of coder, which were in the engine lost, are not back yet; to mend it: \
+                flock checkpoint coder";
+    let run = home.flock(["status"]).fails(4);
+    assert!(run.stderr.contains(text), "{run:?}");
+    let status = home.flock(["status", "--json"]).fails(4).json();
+    assert!(status["warnings"].as_array().unwrap().iter().any(|warning| warning == text), "{status:#}");
+}
+
+/// Reads the head of a request.
+fn read_head(stream: &mut impl Read) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        head.extend(byte);
+    }
+    Ok(())
+}
+
+/// Starts what answers as an engine with TLS does, to clients with a certificate of `authority.pem`. Returns its port. It ends with
+/// the test's process.
+fn tls_engine() -> u16 {
+    let certificates = |name: &str| -> Vec<CertificateDer<'static>> {
+        let text = std::fs::read(tls_file(name)).unwrap();
+        CertificateDer::pem_slice_iter(&text).map(Result::unwrap).collect()
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut authorities = RootCertStore::empty();
+    authorities.add_parsable_certificates(certificates("authority.pem"));
+    let verifier = WebPkiClientVerifier::builder_with_provider(authorities.into(), Arc::clone(&provider));
+    let verifier = verifier.build().unwrap();
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::from_pem_slice(&std::fs::read(tls_file("server.key")).unwrap()).unwrap();
+    let config = config.with_client_cert_verifier(verifier).with_single_cert(certificates("server.pem"), key);
+    let config = Arc::new(config.unwrap());
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut tls = rustls::Stream::new(&mut connection, &mut stream);
+            if read_head(&mut tls).is_ok() {
+                let _ = tls.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK");
+            }
+            // A socket that is closed with something unread in it is reset, and the refusal could be lost with that.
+            let _ = stream.shutdown(Shutdown::Write);
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        }
+    });
+    port
+}
+
+/// Gives a home an engine by the configuration alone, which makes no check.
+fn set_engine(home: &TempHome, name: &str, engine: &Value) {
+    let path = format!("plugins.entries.flock.config.engines.{name}");
+    home.flock(["config", "set", &path, &engine.to_string()]).ok();
+}
+
+/// Returns the subjects and the details of the renewals in the audit, the newest first.
+fn renewals(home: &TempHome) -> Vec<(String, String)> {
+    let found = home.flock(["audit", "--action", "engine.renew", "--json"]).ok().json();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let rows = found["rows"].as_array().unwrap().iter();
+    rows.map(|row| {
+        assert!(text(&row["actor"]).starts_with("human:"), "{row}");
+        (text(&row["subject"]), text(&row["detail"]))
+    })
+    .collect()
+}
+
+#[test]
+fn certificates_that_an_engine_does_not_take_replace_none_that_it_takes() {
+    let home = TempHome::new().init();
+    // The database is there from the first channel on, and with it the audit.
+    home.flock(["channel", "create", "work", "--topic", "the work"]).ok();
+    let place = format!("127.0.0.1:{}", tls_engine());
+    set_engine(&home, "near", &json!({"address": format!("tcp://{place}")}));
+    let renew = |files: &[(&str, &str)]| {
+        let files = files.iter().flat_map(|(option, name)| [(*option).to_owned(), tls_file(name)]);
+        home.flock(["engine", "renew", "near"].into_iter().map(str::to_owned).chain(files))
+    };
+    let kept = || {
+        let one = |part: &str| std::fs::read_to_string(home.file(format!("secrets/engine-near.{part}.pem")));
+        ["ca", "cert", "key"].map(|part| one(part).ok())
+    };
+    let authority = ("--ca", "authority.pem");
+    let key = ("--key", "client.key");
+    let expired = format!("{place} refuses the certificate of this home: it has expired");
+
+    // Without former ones, none is kept.
+    let run = renew(&[authority, ("--cert", "client-expired.pem"), key]).fails(6);
+    let text = "engine near did not take the new ca, cert, key, so nothing was stored";
+    assert!(run.stderr.contains(text) && run.stderr.contains(&expired), "{run:?}");
+    assert!(kept().iter().all(Option::is_none));
+
+    let run = renew(&[authority, ("--cert", "client.pem"), key]).ok();
+    assert!(run.stdout.contains("answers with the new certificates"), "{run:?}");
+    let former = kept();
+    assert!(former.iter().all(Option::is_some));
+    let renewed = ("near".to_owned(), "ca, cert, key".to_owned());
+    assert_eq!(renewals(&home), std::slice::from_ref(&renewed));
+
+    let again = "flock engine renew near --ca CA.pem --cert CERT.pem --key KEY.pem";
+    for (given, new, why) in [
+        (&[("--cert", "client-expired.pem")][..], "cert", expired.as_str()),
+        (&[("--cert", "client-stranger.pem"), key][..], "cert, key", "another authority has signed it"),
+        (&[("--ca", "another.pem")][..], "ca", "is not signed by the given authority"),
+    ] {
+        let run = renew(given).fails(6);
+        let text = format!("engine near did not take the new {new}, so the former ones are still used");
+        assert!(run.stderr.contains(&text) && run.stderr.contains(why), "{run:?}");
+        assert!(run.stderr.contains(again), "{run:?}");
+        assert_eq!(kept(), former, "{given:?}");
+    }
+    renew(&[]).fails(2);
+    assert_eq!(renewals(&home), std::slice::from_ref(&renewed));
+
+    // One of them alone is used with the former ones.
+    renew(&[("--cert", "client.pem")]).ok();
+    assert_eq!(kept(), former);
+    assert_eq!(renewals(&home), [("near".to_owned(), "cert".to_owned()), renewed]);
+}
+
+#[test]
+fn an_access_is_not_kept_if_its_cluster_does_not_answer() {
+    let home = TempHome::new().init();
+    home.flock(["channel", "create", "work", "--topic", "the work"]).ok();
+    let cluster = json!({"address": "k8s://work/flock", "image": "registry.invalid/sandbox:1"});
+    set_engine(&home, "far", &cluster);
+    let kubeconfig = home.file("kubeconfig.json");
+    let contexts = json!([{"name": "work", "context": {"cluster": "c", "user": "u"}}]);
+    let clusters = json!([{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}]);
+    let users = json!([{"name": "u", "user": {"token": "a-token-of-the-test"}}]);
+    let text = json!({"contexts": contexts, "clusters": clusters, "users": users}).to_string();
+    std::fs::write(&kubeconfig, text).unwrap();
+    let renew = || home.flock(["engine", "renew", "far", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+    let run = renew().fails(6);
+    let text = "the cluster far did not take the new access, so nothing was stored";
+    assert!(run.stderr.contains(text) && !run.stderr.contains("a-token-of-the-test"), "{run:?}");
+    let secret = home.file("secrets/engine-far.cluster");
+    assert!(!secret.exists());
+    std::fs::write(&secret, "the former one").unwrap();
+    let run = renew().fails(6);
+    assert!(run.stderr.contains("so the former one is still used"), "{run:?}");
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "the former one");
+    assert!(renewals(&home).is_empty());
 }

@@ -94,6 +94,29 @@ impl Scene {
         (PlacedSandbox::new(docker, Arc::clone(&clusters), self.team.source()), clusters)
     }
 
+    /// Another home with the same files, and the folder in which it is.
+    fn second_home(&self) -> (Home, tempfile::TempDir) {
+        let folder = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("second");
+        std::fs::create_dir(&root).unwrap();
+        std::os::unix::fs::symlink(self.team.home.root(), root.join("files")).unwrap();
+        let second = Home::new(root, None);
+        second.make_folders().unwrap();
+        instance::settle(&second).unwrap();
+        assert_eq!(second.workspace(&id("ada")), self.workspace(), "they have the same files");
+        give_access(&second, &self.cluster, "stand-in");
+        (second, folder)
+    }
+
+    /// The view of the gateway of that home.
+    fn sandbox_of(&self, home: &Home) -> (PlacedSandbox, Arc<KubernetesSandbox>) {
+        let engine = Arc::clone(&self.team.engine);
+        let docker = Arc::new(DockerSandbox::new(home.clone(), self.team.source(), engine));
+        let engines = Arc::clone(docker.engines());
+        let clusters = Arc::new(KubernetesSandbox::new(home.clone(), self.team.source(), engines));
+        (PlacedSandbox::new(docker, Arc::clone(&clusters), self.team.source()), clusters)
+    }
+
     fn workspace(&self) -> std::path::PathBuf {
         self.team.home.workspace(&id("ada"))
     }
@@ -561,28 +584,15 @@ fn only_the_given_authority_is_trusted_and_only_a_known_client_is_served() {
 #[test]
 fn a_gateway_of_a_group_finds_the_volume_of_an_agent_that_another_one_had() {
     let Some(scene) = Scene::new() else { return };
-    let first = &scene.team.home;
-    std::fs::write(first.root().join("flock-files"), "0123456789abcdef\n").unwrap();
-    let folder = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
-    let root = folder.path().canonicalize().unwrap().join("second");
-    std::fs::create_dir(&root).unwrap();
-    std::os::unix::fs::symlink(first.root(), root.join("files")).unwrap();
-    let second = Home::new(root, None);
-    second.make_folders().unwrap();
-    instance::settle(&second).unwrap();
-    assert_eq!(second.workspace(&id("ada")), scene.workspace(), "they have the same files");
-    give_access(&second, &scene.cluster, "stand-in");
+    std::fs::write(scene.team.home.root().join("flock-files"), "0123456789abcdef\n").unwrap();
+    let (second, _folder) = scene.second_home();
     docker::block_on(async {
         let here = scene.sandbox().0;
         assert_eq!(output(&here, "echo first > seen; cat seen").await, "first");
         let of_first = scene.cluster.objects("pods")[0]["metadata"]["uid"].clone();
 
         // The agent is the second gateway's from now on. The first one was cut off and has left its pod.
-        let engine = Arc::clone(&scene.team.engine);
-        let docker = Arc::new(DockerSandbox::new(second.clone(), scene.team.source(), engine));
-        let engines = Arc::clone(docker.engines());
-        let clusters = Arc::new(KubernetesSandbox::new(second.clone(), scene.team.source(), engines));
-        let there = PlacedSandbox::new(docker, Arc::clone(&clusters), scene.team.source());
+        let (there, clusters) = scene.sandbox_of(&second);
         assert_eq!(output(&there, "cat seen; echo second >> seen").await, "first");
         let pods = scene.cluster.objects("pods");
         assert_eq!(pods.len(), 1, "two pods never have the same workspace: {pods:#?}");
@@ -595,6 +605,28 @@ fn a_gateway_of_a_group_finds_the_volume_of_an_agent_that_another_one_had() {
         clusters.stop_all().await.unwrap();
         assert_eq!(output(&here, "wc -l < seen").await, "2");
         assert_eq!(scene.left("persistentvolumeclaims"), 1);
+    });
+}
+
+#[test]
+fn a_copy_of_a_home_leaves_the_pod_and_the_volume_of_the_original_alone() {
+    let Some(scene) = Scene::new() else { return };
+    // It has the same mark, and is in no group.
+    let (second, _folder) = scene.second_home();
+    docker::block_on(async {
+        let here = scene.sandbox().0;
+        assert_eq!(output(&here, "echo first > seen; cat seen").await, "first");
+        let pods = scene.cluster.objects("pods");
+        let there = scene.sandbox_of(&second).0;
+        let error = run(&there, "echo second >> seen").await.unwrap_err();
+        assert!(matches!(&error, SandboxError::OfOtherHome { .. }), "{error:?}");
+        let hint = error.hint().unwrap();
+        for command in ["kubectl label pvc flock-ws-ada-", "flock engine remove far --force"] {
+            assert!(hint.contains(command), "{hint}");
+        }
+        let now = scene.cluster.objects("pods");
+        assert_eq!((now.len(), &now[0]["metadata"]["uid"]), (1, &pods[0]["metadata"]["uid"]));
+        assert_eq!(output(&here, "cat seen").await, "first");
     });
 }
 
@@ -690,7 +722,21 @@ fn a_cluster_is_added_checked_shown_and_removed() {
     assert_eq!((&far["reachable"], &far["agents"][0]["id"]), (&json!(true), &json!("painter")));
     assert_eq!(far["address"], "k8s://stand-in/flock");
     home.flock(["engine", "show", "far", "--check"]).ok();
-    home.flock(["engine", "renew", "far", "--kubeconfig", kubeconfig.to_str().unwrap()]).ok();
+    // An access that the cluster does not take, or that may do too little, replaces nothing.
+    let former = std::fs::read(&secret).unwrap();
+    let renew = |text: String| {
+        std::fs::write(&kubeconfig, text).unwrap();
+        home.flock(["engine", "renew", "far", "--kubeconfig", kubeconfig.to_str().unwrap()])
+    };
+    let run = renew(cluster.kubeconfig().replace("stand-in-token", "wrong-token")).fails(1);
+    let text = "the cluster far did not take the new access, so the former one is still used";
+    assert!(run.stderr.contains(text) && run.stderr.contains("Unauthorized"), "{run:?}");
+    cluster.deny(&["delete networkpolicies"]);
+    let run = renew(cluster.kubeconfig()).fails(1);
+    assert!(run.stderr.contains("this access may not: delete networkpolicies"), "{run:?}");
+    cluster.deny(&[]);
+    assert_eq!(std::fs::read(&secret).unwrap(), former);
+    renew(cluster.kubeconfig()).ok();
     let doctor = home.flock(["doctor", "--json"]).json();
     let checks = doctor["checks"].as_array().unwrap();
     let is_walls = |check: &serde_json::Value| check["message"].as_str().unwrap().starts_with("far, walls: ");
@@ -708,5 +754,6 @@ fn a_cluster_is_added_checked_shown_and_removed() {
     }
     let audit = home.flock(["audit", "--json"]).ok().stdout;
     assert!(audit.contains("engine.add") && audit.contains("k8s://stand-in/flock"), "{audit}");
+    assert!(audit.contains("engine.renew"), "{audit}");
     assert!(!audit.contains("stand-in-token"));
 }
