@@ -32,6 +32,7 @@ mod sandbox;
 pub mod store;
 mod supervise;
 mod telemetry;
+mod tls_engine;
 mod tools;
 mod turns;
 mod uninstall;

@@ -1,6 +1,8 @@
 //! A second engine for what the machine's own must not be changed for: OCI runtimes that are registered with it, and
 //! engines that hang or end. It has a network, folders and sockets of its own, and ends with the test.
 
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -17,12 +19,39 @@ use super::docker::{self, docker as docker_command};
 pub struct ExtraEngine {
     daemon: Child,
     folder: TempDir,
+    tls: Option<TlsPort>,
+}
+
+/// A port of this machine on which an engine takes those who have a certificate of `authority.pem`. The test keeps it open, so
+/// that nobody else gets it while the engine is started again.
+struct TlsPort {
+    listener: TcpListener,
+    /// The path of the certificate that the engine shows.
+    certificate: String,
+}
+
+impl TlsPort {
+    /// The options of an engine that has this port from [`Self::handed_over`].
+    fn options(&self) -> String {
+        let (authority, key) = (tls_file("authority.pem"), tls_file("server.key"));
+        let own = &self.certificate;
+        format!("--host fd:// --tlsverify --tlscacert {authority} --tlscert {own} --tlskey {key}")
+    }
+
+    /// The port as the engine's standard input. The engine has a network of its own, in which it can't open the port itself.
+    fn handed_over(&self) -> Stdio {
+        OwnedFd::from(self.listener.try_clone().unwrap()).into()
+    }
 }
 
 impl ExtraEngine {
     /// One that knows these runtimes by the names of their programs, or `None` after saying why not. `standalone/prepare.sh`
     /// installs the programs, so that under `FLOCK_TEST_REQUIRE_DOCKER=1` a missing one is a failure.
     pub fn with(runtimes: &[(&str, &[&str])]) -> Option<Self> {
+        Self::with_all(runtimes, None)
+    }
+
+    fn with_all(runtimes: &[(&str, &[&str])], tls: Option<TlsPort>) -> Option<Self> {
         let missing = runtimes.iter().map(|(name, _)| *name).chain(["dockerd", "unshare"]);
         let missing: Vec<&str> = missing.filter(|name| which::which(name).is_err()).collect();
         let must = docker::is_required();
@@ -44,7 +73,7 @@ impl ExtraEngine {
         if let Some(images) = images {
             images.copy_to(folder.path());
         }
-        let extra = Self::start(folder, runtimes);
+        let extra = Self::start(folder, runtimes, tls);
         if images.is_none() {
             extra.load_images();
         }
@@ -56,7 +85,18 @@ impl ExtraEngine {
         Self::with(&[])
     }
 
-    fn start(folder: TempDir, runtimes: &[(&str, &[&str])]) -> Self {
+    /// One that can be reached by TLS, too. It shows the certificate of this name; [`tls_file`] says which there are.
+    pub fn with_tls(certificate: &str) -> Option<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self::with_all(&[], Some(TlsPort { listener, certificate: tls_file(certificate) }))
+    }
+
+    /// Gives it another certificate, which it shows from its next start on.
+    pub fn set_certificate(&mut self, name: &str) {
+        self.tls.as_mut().unwrap().certificate = tls_file(name);
+    }
+
+    fn start(folder: TempDir, runtimes: &[(&str, &[&str])], tls: Option<TlsPort>) -> Self {
         let known: serde_json::Map<String, serde_json::Value> = runtimes
             .iter()
             .map(|(name, arguments)| {
@@ -67,18 +107,25 @@ impl ExtraEngine {
         let daemon_json =
             serde_json::json!({"runtimes": known, "bridge": "none", "iptables": false, "ip-forward": false});
         std::fs::write(folder.path().join("daemon.json"), daemon_json.to_string()).unwrap();
-        let daemon = Self::spawn(folder.path());
-        let extra = Self { daemon, folder };
+        let daemon = Self::spawn(folder.path(), tls.as_ref());
+        let extra = Self { daemon, folder, tls };
         extra.wait();
         extra
     }
 
-    fn spawn(folder: &Path) -> Child {
+    fn spawn(folder: &Path, tls: Option<&TlsPort>) -> Child {
         let at = |name: &str| folder.join(name).display().to_string();
+        let (input, takes, options) = match tls {
+            // Sockets that another process has opened begin with the number 3.
+            Some(port) => {
+                (port.handed_over(), "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1", port.options())
+            }
+            None => (Stdio::null(), "", String::new()),
+        };
         // crun knows control groups of one version or the other, not both at once.
         let script = format!(
-            "umount /sys/fs/cgroup/unified 2>/dev/null; exec dockerd --config-file {} --data-root {} --exec-root {} --pidfile {} \
-             --host unix://{} >>{} 2>&1",
+            "umount /sys/fs/cgroup/unified 2>/dev/null; {takes} exec dockerd --config-file {} --data-root {} --exec-root {} \
+             --pidfile {} --host unix://{} {options} >>{} 2>&1",
             at("daemon.json"),
             at("data"),
             at("exec"),
@@ -88,7 +135,7 @@ impl ExtraEngine {
         );
         Command::new("unshare")
             .args(["--net", "--mount", "--propagation", "private", "sh", "-c", &script])
-            .stdin(Stdio::null())
+            .stdin(input)
             .spawn()
             .unwrap()
     }
@@ -136,7 +183,7 @@ impl ExtraEngine {
 
     /// Starts the engine again after [`Self::kill`], with all that it had.
     pub fn revive(&mut self) {
-        self.daemon = Self::spawn(self.folder.path());
+        self.daemon = Self::spawn(self.folder.path(), self.tls.as_ref());
         self.wait();
     }
 
@@ -148,6 +195,11 @@ impl ExtraEngine {
     /// Its address.
     pub fn host(&self) -> String {
         format!("unix://{}", self.socket().display())
+    }
+
+    /// Its address by TLS.
+    pub fn tls_address(&self) -> String {
+        format!("tcp://{}", self.tls.as_ref().unwrap().listener.local_addr().unwrap())
     }
 
     /// The path of its socket.
@@ -218,7 +270,8 @@ impl LoadedImages {
 
     fn load() -> Option<Self> {
         let folder = new_folder();
-        let mut loaded = Self { _remover: remover(folder.path()), engine: ExtraEngine::start(folder, &[]) };
+        let mut loaded =
+            Self { _remover: remover(folder.path()), engine: ExtraEngine::start(folder, &[], None) };
         // With this driver, two folders of plain files hold the images and nothing else. Other drivers make subvolumes, and
         // the image store of containerd is a part of a database with all that containerd knows.
         let driver = docker_command(&["-H", &loaded.engine.host(), "info", "--format", "{{.Driver}}"]);
@@ -257,6 +310,13 @@ fn remover(folder: &Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
+}
+
+/// Returns the path of a file for TLS with an engine. `authority.pem` has signed `server.pem`, which is for 127.0.0.1, and
+/// `client.pem`, and also `server-expired.pem` and `client-expired.pem`, which were valid until 2021. Their keys are `server.key`
+/// and `client.key`. `another.pem` is an authority that has signed `client-stranger.pem`, for the client's key.
+pub fn tls_file(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/engine_tls").join(name).display().to_string()
 }
 
 fn new_folder() -> TempDir {
