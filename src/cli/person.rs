@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use super::Failure;
+use super::{Context, Failure};
 use crate::clock::unix_ms;
 use crate::error::Kind;
 use crate::home::Home;
@@ -43,6 +43,19 @@ pub(crate) async fn record(
     }
     let entry = Actor::human(&login()).entry(action, subject, level, detail);
     Ok(Store::open(home)?.audit().append(entry, unix_ms()).await?)
+}
+
+/// Records in the audit log what the person has done. If that fails, it is a warning, because the act itself stands.
+pub(crate) fn record_done(
+    home: &Home,
+    action: &'static str,
+    subject: &str,
+    detail: String,
+    context: &Context,
+) {
+    if let Err(failure) = context.block_on(record(home, action, subject, Level::Yellow, detail)) {
+        context.printer.warn(&format!("this is not in the audit: {}", failure.to_line_with_hint()));
+    }
 }
 
 /// Reads all of stdin, up to `most` bytes. `hint` tells the person what to do with a larger text.

@@ -5,6 +5,7 @@ mod engine;
 mod openclaw;
 mod report;
 mod show;
+mod storage;
 mod unit;
 
 use serde_json::{Value, json};

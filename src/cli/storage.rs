@@ -12,6 +12,7 @@ use crate::clock;
 use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::Home;
+use crate::home::write_fence::WriteFence;
 use crate::id::AgentId;
 use crate::ui::{StyledLine, Table, TextStyle};
 
@@ -267,6 +268,7 @@ fn pull(args: &PullArgs, context: &Context) -> Result<Exit, Failure> {
         settings: place.config.checkpoints,
         number: args.checkpoint,
         by: &by,
+        fence: WriteFence::absent(),
     };
     let pulled = context.block_on(async { Ok(remote::pull(request, &place.store).await?) })?;
     let line = StyledLine::new()
@@ -313,6 +315,8 @@ fn forget(agent: &AgentId, context: &Context) -> Result<Exit, Failure> {
         context.confirm(&question, unasked, "nothing was deleted")?;
     }
     let count = context.block_on(async { Ok(remote::forget(&home, agent, &*store).await?) })?;
+    let detail = format!("{count} checkpoints in {}", store.place());
+    person::record_done(&home, "storage.forget", agent.as_str(), detail, context);
     let value = json!({"place": store.place(), "agent": agent, "checkpoints": count});
     context
         .printer
@@ -330,6 +334,7 @@ fn take(context: &Context) -> Result<Exit, Failure> {
         context.confirm(&question, unasked, "the place stays as it is")?;
     }
     context.block_on(async { Ok(owner::take(&home, &*store).await?) })?;
+    person::record_done(&home, "storage.take", "storage", store.place().to_owned(), context);
     let value = json!({"place": store.place(), "owner": "this"});
     context.printer.result(&value, StyledLine::new().accent(store.place()).plain(" is this home's"));
     Ok(Exit::Done)

@@ -24,6 +24,7 @@ use super::races::Races;
 use super::relay::{Relay, Ticket};
 use super::sign_in::{self, codes::SignInCodes, oidc::OidcSignIns};
 use super::skill_summary::SkillSummaryCell;
+use super::storage_status::CopyReports;
 use crate::agent::Engine;
 use crate::bridge::Bridges;
 use crate::checkpoint::{Checkpoints, TurnCheckpoints};
@@ -121,6 +122,8 @@ pub struct Gateway {
     pub(crate) doctor: DoctorRuns,
     /// The last look at the skills.
     pub(crate) skills: SkillSummaryCell,
+    /// The progress of the copies in the second place.
+    pub(crate) copies: CopyReports,
     /// The key for push services.
     pub(crate) vapid: VapidKeyCell,
     /// The key by which the other gateways of a group know this one. Unset in a gateway without others.
@@ -181,6 +184,7 @@ impl Gateway {
                 oidc: OidcSignIns::default(),
                 doctor: DoctorRuns::default(),
                 skills: SkillSummaryCell::default(),
+                copies: CopyReports::default(),
                 vapid: VapidKeyCell::default(),
                 peer_key: OnceLock::new(),
                 limits: parts.limits,

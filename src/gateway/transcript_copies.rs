@@ -8,12 +8,13 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio_util::sync::CancellationToken;
 
 use super::state::Gateway;
+use super::storage_status::CopyReport;
 use crate::agent::transcript::away;
 use crate::agent::transcript_copies::{
     BroughtBack, TranscriptCopyError, bring_back, forget, mark_away, present, seal,
 };
 use crate::blob::{self, BlobStore, owner};
-use crate::checkpoint::remote::progress::{CopyProgress, FailedCopy};
+use crate::checkpoint::remote::progress::{CopyKind, CopyProgress, FailedCopy};
 use crate::clock::unix_ms;
 use crate::config::{BlobSettings, Live};
 use crate::error::{Explain as _, chain};
@@ -69,24 +70,36 @@ pub(crate) async fn bring_back_lost(gateway: &Gateway) {
     }
 }
 
-/// Copies transcripts until `stop` is cancelled. Without a store it only looks at the settings.
-pub(crate) async fn watch(live: Arc<Live>, store: Arc<Store>, stop: CancellationToken) {
+/// Copies transcripts until `stop` is cancelled, and shows in `report` how far it is. Without a store of blobs it only looks at
+/// the settings.
+pub(crate) async fn watch(
+    live: Arc<Live>,
+    store: Arc<Store>,
+    report: Arc<CopyReport>,
+    stop: CancellationToken,
+) {
+    let home = live.home().clone();
+    let last = report.begin(&home, CopyKind::Conversation);
     let mut copies = Copies {
-        home: live.home().clone(),
+        home,
         store,
         blobs: None,
         seen: HashMap::new(),
         present: None,
         looks: HashMap::new(),
         failed: HashMap::new(),
+        last,
+        report: Arc::clone(&report),
         told: None,
     };
     // What is on its way may be given up at any point: the next start copies it again.
     while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
         if stop.run_until_cancelled(copies.look(&live)).await.is_none() {
-            return;
+            break;
         }
     }
+    // Another gateway may go on.
+    report.set(None);
 }
 
 /// The state of a transcript's file.
@@ -139,6 +152,9 @@ struct Copies {
     present: Option<HashSet<String>>,
     looks: HashMap<AgentId, FullLooks>,
     failed: HashMap<AgentId, FailedCopy>,
+    /// The place and the time of the last copy.
+    last: Option<(String, i64)>,
+    report: Arc<CopyReport>,
     /// What was written for other processes last.
     told: Option<CopyProgress>,
 }
@@ -162,6 +178,7 @@ impl Copies {
                 blobs
             }
         };
+        self.report.set(Some(self.progress(&*blobs)));
         let mut is_claimed = false;
         for agent in &config.agents {
             let now = Instant::now();
@@ -173,8 +190,13 @@ impl Copies {
             }
             match looked {
                 // A look at the recent sessions does not show that the others have been copied.
-                Ok(()) if is_full || looks.is_done => drop(self.failed.remove(&agent.id)),
-                Ok(()) => {}
+                Ok(()) if is_full || looks.is_done => {
+                    self.failed.remove(&agent.id);
+                    self.report.change(|progress| progress.note_done(&agent.id));
+                }
+                Ok(()) => self.report.change(|progress| {
+                    progress.waiting.remove(&agent.id);
+                }),
                 Err(error) => self.note_failure(&agent.id, &error),
             }
         }
@@ -186,9 +208,20 @@ impl Copies {
         if let Err(error) = self.delete_orphans(&blobs, &mut is_claimed).await {
             tracing::warn!(error = chain(&error), "failed to delete the segments of deleted sessions");
         }
+        self.tell(self.progress(&*blobs));
+    }
+
+    /// Returns how far the copies are between two looks, when nothing is known to wait.
+    fn progress(&self, blobs: &dyn BlobStore) -> CopyProgress {
         let mut failed: Vec<FailedCopy> = self.failed.values().cloned().collect();
         failed.sort_unstable_by(|one, other| one.agent.cmp(&other.agent));
-        self.tell(CopyProgress { place: blobs.place().to_owned(), failed });
+        let last = self.last.as_ref().filter(|(place, _)| place == blobs.place());
+        CopyProgress {
+            place: blobs.place().to_owned(),
+            copied_at: last.map(|(_, at)| *at),
+            failed,
+            ..CopyProgress::default()
+        }
     }
 
     /// Forgets what is known about a place that is not the home's any more.
@@ -242,6 +275,7 @@ impl Copies {
         if self.seen.get(file) == Some(&mark) {
             return Ok(());
         }
+        self.report.change(|progress| progress.note_waiting(agent));
         self.claim(blobs, is_claimed).await?;
         // What this process has copied is there. Of a segment that was copied after the list, that is found out once more.
         let is_first = !self.seen.contains_key(file);
@@ -252,6 +286,9 @@ impl Copies {
         let sealed = seal(&self.store, blobs, &path, file, present).await?;
         if sealed.segments > 0 {
             tracing::debug!(%agent, file, ?sealed, "copied a transcript to the second place");
+            let now = unix_ms();
+            self.last = Some((blobs.place().to_owned(), now));
+            self.report.change(|progress| progress.copied_at = Some(now));
         }
         self.seen.insert(file.to_owned(), mark);
         Ok(())
@@ -291,15 +328,18 @@ impl Copies {
             tracing::warn!(%agent, error = problem, "failed to copy the transcripts of an agent");
         }
         let since = self.failed.get(agent).map_or_else(unix_ms, |failed| failed.since);
-        self.failed.insert(agent.clone(), FailedCopy { agent: agent.clone(), since, problem, hint });
+        let failed = FailedCopy { agent: agent.clone(), since, problem, hint };
+        self.report.change(|progress| progress.note_failure(failed.clone()));
+        self.failed.insert(agent.clone(), failed);
     }
 
-    /// Writes the failures for other processes, if they have changed.
+    /// Shows the progress, and writes it for other processes if it has changed.
     fn tell(&mut self, progress: CopyProgress) {
+        self.report.set(Some(progress.clone()));
         if self.told.as_ref() == Some(&progress) {
             return;
         }
-        match progress.write(&self.home.transcript_progress()) {
+        match progress.write(&self.home, CopyKind::Conversation) {
             Ok(()) => self.told = Some(progress),
             Err(error) => tracing::warn!(error = chain(&error), "failed to write how far the copies are"),
         }

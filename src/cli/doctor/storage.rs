@@ -7,8 +7,7 @@ use super::super::storage::{NO_CONDITIONS, clock_warning};
 use super::check::Check;
 use crate::agent::transcript::away;
 use crate::blob::{self, BlobStore, owner};
-use crate::checkpoint::remote::progress::{CopyProgress, FailedCopy};
-use crate::clock;
+use crate::checkpoint::remote::progress::{CHECK, CopyKind, CopyProblem, CopyProgress};
 use crate::config::Config;
 use crate::error::Explain as _;
 use crate::home::{Home, scratch};
@@ -17,7 +16,6 @@ use crate::id::AgentId;
 const NAME: &str = "storage";
 /// The longest wait for the place. `flock storage check` waits longer.
 const TIMEOUT: Duration = Duration::from_secs(15);
-const CHECK: &str = "flock storage check";
 
 /// Tries the place, and reports what could not be copied there or brought back. If none is set, only the latter is checked.
 pub(super) async fn all(home: &Home, config: &Config) -> Vec<Check> {
@@ -33,9 +31,12 @@ pub(super) async fn all(home: &Home, config: &Config) -> Vec<Check> {
         }
     };
     checks.extend(found);
-    for (what, path) in [("checkpoint", home.blob_progress()), ("conversation", home.transcript_progress())] {
-        match CopyProgress::read(&path) {
-            Ok(Some(progress)) if progress.place == place => checks.extend(failures(what, &progress)),
+    for kind in CopyKind::ALL {
+        match CopyProgress::read(home, kind) {
+            Ok(Some(progress)) if progress.place == place => {
+                let check = |problem: CopyProblem| Check::warn(NAME, problem.message, problem.hint);
+                checks.extend(progress.problems(kind).into_iter().map(check));
+            }
             Ok(_) => {}
             Err(error) => checks.push(Check::failed(NAME, error.into())),
         }
@@ -82,16 +83,4 @@ async fn probe(home: &Home, store: &dyn BlobStore) -> Vec<Check> {
         Err(error) => checks.push(Check::failed(NAME, error.into())),
     }
     checks
-}
-
-fn failures(what: &str, progress: &CopyProgress) -> Vec<Check> {
-    let check = |failed: &FailedCopy| {
-        let since = clock::local(failed.since);
-        let text = format!(
-            "no {what} of {} was copied to {} since {since}: {}",
-            failed.agent, progress.place, failed.problem
-        );
-        Check::warn(NAME, text, failed.hint.clone().unwrap_or_else(|| CHECK.to_owned()))
-    };
-    progress.failed.iter().map(check).collect()
 }

@@ -100,6 +100,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     if let Some(telemetry) = &report.telemetry {
         printer.line(telemetry_line(telemetry));
     }
+    if let Some(storage) = &report.storage {
+        printer.line(storage_line(storage));
+    }
     printer.line(docker(report));
     for engine in report.engines.iter().flat_map(|engines| engines.as_array()).flatten() {
         printer.line(engine_line(engine));
@@ -296,6 +299,43 @@ fn telemetry_line(telemetry: &Value) -> StyledLine {
         (0, Some(error)) => line.with(TextStyle::Warn, format!(", not reached: {error}")),
         (lost, None) => line.with(TextStyle::Warn, format!(", {lost} lost")),
         (lost, Some(error)) => line.with(TextStyle::Warn, format!(", {lost} lost, not reached: {error}")),
+    }
+}
+
+/// Returns the line about the second place: when something was copied there last, and which agents' copies wait or fail. The
+/// reasons of failures are among the warnings.
+fn storage_line(storage: &Value) -> StyledLine {
+    let mut line = title("storage").plain(brief(&storage["place"]));
+    for kind in ["checkpoints", "conversations"] {
+        // Nothing is known before the first look, or if another gateway makes the copies.
+        let copies = &storage[kind];
+        if copies.is_null() {
+            continue;
+        }
+        line = match copies["copiedAt"].as_i64() {
+            Some(at) => line.plain(format!("; {kind} copied {} ago", ago(clock::unix_ms() - at))),
+            None => line.plain(format!("; no {kind} copied yet")),
+        };
+        let waiting = copies["waiting"].as_array().into_iter().flatten();
+        let waiting: Vec<String> = waiting.map(brief).collect();
+        let failed = copies["failed"].as_array().into_iter().flatten();
+        let failed: Vec<String> = failed.map(|problem| brief(&problem["agent"])).collect();
+        if !waiting.is_empty() {
+            line = line.plain(format!(", waiting: {}", counted_agents(&waiting)));
+        }
+        if !failed.is_empty() {
+            line = line.with(TextStyle::Warn, format!(", failing: {}", counted_agents(&failed)));
+        }
+    }
+    line
+}
+
+/// Returns the number of agents, with their ids if they are few.
+fn counted_agents(ids: &[String]) -> String {
+    match ids {
+        [one] => format!("1 agent ({one})"),
+        ids if ids.len() > MOST_NAMED_AGENTS => format!("{} agents", ids.len()),
+        ids => format!("{} agents ({})", ids.len(), ids.join(", ")),
     }
 }
 

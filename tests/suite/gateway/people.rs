@@ -152,6 +152,22 @@ async fn the_status_has_the_engines_for_those_who_see_the_machine() {
 }
 
 #[tokio::test]
+async fn the_status_has_the_second_place_for_those_who_see_the_machine() {
+    let house = House::new().await;
+    let blobs = json!({"kind": "folder", "path": "/nowhere"});
+    let change = json!({"path": "plugins.entries.flock.config.storage.blobs", "value": blobs, "by": "boss"});
+    let (status, body) = send(&house.owner(), Call::put("/api/config/value").json(&change).unwrap()).await;
+    assert_eq!(status, 200, "{body}");
+    // No copies are made in this process.
+    let unknown = json!({"place": "/nowhere", "checkpoints": null, "conversations": null});
+    for (role, sees) in [("owner", true), ("operator", true), ("member", false), ("viewer", false)] {
+        let someone = person(&house, &format!("{role}-looks"), role, json!({})).await;
+        let (status, shown) = send(&someone, Call::get("/api/status")).await;
+        assert_eq!((status, shown.get("storage")), (200, sees.then_some(&unknown)), "{role}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn the_status_has_the_mcp_servers_for_those_who_see_the_machine() {
     let house = House::new().await;
     for (role, sees) in [("owner", true), ("operator", true), ("member", false), ("viewer", false)] {

@@ -42,6 +42,17 @@ fn doctor(home: &TempHome) -> Vec<Value> {
     checks.into_iter().filter(|check| check["name"] == "storage").collect()
 }
 
+/// The details of an action in the audit, newest first.
+fn audited(home: &TempHome, action: &str) -> Vec<String> {
+    let found = home.flock(["audit", "--action", action, "--json"]).ok().json();
+    let rows = found["rows"].as_array().unwrap().iter();
+    rows.map(|row| {
+        assert!(row["actor"].as_str().unwrap().starts_with("human:"), "{row}");
+        format!("{}: {}", row["subject"].as_str().unwrap(), row["detail"].as_str().unwrap())
+    })
+    .collect()
+}
+
 #[test]
 fn without_a_place_everything_says_how_one_is_set() {
     let home = home();
@@ -51,6 +62,8 @@ fn without_a_place_everything_says_how_one_is_set() {
         assert!(run.stderr.contains(&format!("flock config set {BLOBS}")), "{run:?}");
     }
     assert_eq!(doctor(&home), Vec::<Value>::new());
+    assert!(home.flock(["status", "--json"]).fails(4).json().get("storage").is_none());
+    assert!(!home.flock(["status"]).fails(4).stdout.contains("storage  "));
 }
 
 #[test]
@@ -114,7 +127,9 @@ fn a_home_that_was_restored_writes_nothing_until_it_takes_the_place() {
     assert!(refused.stderr.contains("belongs to another home"), "{refused:?}");
     let refused = home.flock(["storage", "push"]).fails(1);
     assert!(refused.stderr.contains("belongs to another home"), "{refused:?}");
+    assert_eq!(audited(&home, "storage"), Vec::<String>::new());
     home.flock(["storage", "take", "--yes"]).ok();
+    assert_eq!(audited(&home, "storage.take"), [format!("storage: {}", folder.path().display())]);
     home.flock(["storage", "push"]).ok();
     home.flock(["storage", "sweep", "ada"]).ok();
 }
@@ -150,6 +165,8 @@ fn what_a_removed_agent_has_in_the_place_is_deleted_on_request() {
     home.flock(["storage", "forget", "ada"]).fails(2);
     let done = home.flock(["storage", "forget", "ada", "--yes", "--json"]).ok().json();
     assert_eq!(done["checkpoints"], 1, "{done}");
+    let expected = format!("ada: 1 checkpoints in {}", folder.path().display());
+    assert_eq!(audited(&home, "storage.forget"), [expected]);
     let left: Vec<String> = tree(folder.path())
         .into_iter()
         .filter(|(_, what)| what.starts_with("file"))
@@ -201,6 +218,59 @@ fn a_gateway_copies_what_is_new_and_goes_on_after_the_place_was_gone() {
     drop(served);
     let log = log_text(&home);
     assert!(!log.contains(SECRET), "{log}");
+}
+
+#[test]
+fn the_status_says_when_something_was_copied_and_what_was_not() {
+    let server = ObjectServer::start();
+    let home = home();
+    at_server(&home, &server);
+    let status = || home.flock(["status", "--json"]).json()["storage"].clone();
+    let place = format!("{}/{BUCKET}/flock", server.url());
+    let unknown = json!({"place": place, "checkpoints": null, "conversations": null});
+    assert_eq!(status(), unknown, "nothing was copied, and no gateway runs");
+    write(&home, "notes", "one");
+    let served = Served::start(&home);
+    home.flock(["checkpoint", "ada"]).ok();
+    wait_until("the copy is shown", LIMIT, || {
+        let shown = status();
+        let is_copied = shown["checkpoints"]["copiedAt"].is_i64() && shown["conversations"].is_object();
+        if is_copied { Ok(()) } else { Err(format!("{shown}\n{}", log_text(&home))) }
+    });
+    let shown = home.flock(["status"]).ok();
+    assert!(shown.stdout.contains(&format!("{place}; checkpoints copied ")), "{shown:?}");
+    server.always(Some(Fault::Status(403, "AccessDenied")));
+    write(&home, "notes", "two");
+    home.flock(["checkpoint", "ada"]).ok();
+    // The gateway and doctor, which reads what it has written, say the same.
+    let failed = wait_until("the failure is shown", LIMIT, || {
+        let (shown, found) = (status(), doctor(&home));
+        let failed = shown["checkpoints"]["failed"][0].clone();
+        let is_it = |check: &Value| check["message"] == failed["message"] && check["mend"] == failed["hint"];
+        let is_shown = failed["agent"] == "ada" && found.iter().any(is_it);
+        if is_shown { Ok(failed) } else { Err(format!("{shown}\n{found:?}")) }
+    });
+    assert!(failed["since"].is_i64(), "{failed}");
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.starts_with(&format!("no checkpoint of ada was copied to {place} since ")), "{message}");
+    let shown = home.flock(["status"]).ok();
+    assert!(shown.stdout.contains(", failing: 1 agent (ada)"), "{shown:?}");
+    let warning = format!("{message}; to mend it: {}", failed["hint"].as_str().unwrap());
+    assert!(shown.stderr.contains(&warning), "{shown:?}");
+    let top = home.flock(["top", "--json"]).ok().json();
+    assert_eq!(top["gateway"]["storage"]["place"], place.as_str(), "{top}");
+    assert!(!top.to_string().contains(SECRET) && !format!("{shown:?}").contains(SECRET));
+    served.stop();
+    // It is known without a gateway, too.
+    let shown = status();
+    assert_eq!(shown["checkpoints"]["failed"][0]["since"], failed["since"], "{shown}");
+    server.always(None);
+    let served = Served::start(&home);
+    wait_until("nothing fails any more", LIMIT, || {
+        let shown = status();
+        if shown["checkpoints"]["failed"] == json!([]) { Ok(()) } else { Err(shown.to_string()) }
+    });
+    drop(served);
 }
 
 #[test]

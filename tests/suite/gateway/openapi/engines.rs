@@ -45,4 +45,21 @@ pub(super) async fn use_engines(scene: &Scene) {
     scene.fails("DELETE", "/api/engines/local", NOTHING, 400, "usage").await;
     scene.fails("POST", "/api/engines/second/check", NOTHING, 404, "engine_not_found").await;
     scene.fails("POST", "/api/engines/second/drain", json!({"drain": true}), 404, "engine_not_found").await;
+    wait_for_files(scene).await;
+}
+
+/// Has an agent wait for files of an engine that is gone.
+async fn wait_for_files(scene: &Scene) {
+    assert!(scene.get("/api/status").await.get("missingFiles").is_none());
+    let folder = scene.home.file("agents/coder/checkpoints");
+    std::fs::create_dir_all(&folder).unwrap();
+    // No checkpoint has these files, so no turn that begins now can bring them back.
+    let files = json!({"before": "0".repeat(64), "wanted": "1".repeat(64), "kept": []});
+    let given_up = json!({"id": "ab12", "at": 7, "by": "human:ann", "to": 3, "files": files,
+        "conversations": [], "lost": "far"});
+    std::fs::write(folder.join("rewind.json"), given_up.to_string()).unwrap();
+    let expected = json!([{"agent": "coder", "engine": "far", "hint": "flock checkpoint coder",
+        "message": "the files of coder, which were in the engine far, are not back yet"}]);
+    assert_eq!(scene.get("/api/status").await["missingFiles"], expected);
+    std::fs::remove_file(folder.join("rewind.json")).unwrap();
 }

@@ -6,6 +6,7 @@ mod hooks;
 mod projects;
 mod schedules;
 mod skills;
+mod storage;
 
 use std::time::Duration;
 
@@ -139,6 +140,7 @@ async fn every_answer_fits_the_document() {
     use_the_dashboard(&scene).await;
     use_people(&scene).await;
     use_mcp_servers(&scene).await;
+    storage::use_storage(&scene).await;
     use_the_machine(&scene).await;
     look_at_receipts_and_generations(&scene).await;
     for path in [
