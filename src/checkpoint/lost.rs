@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::sync::OwnedMutexGuard;
 
 use super::Checkpoints;
@@ -29,7 +30,7 @@ use super::tree::Node;
 use super::view;
 use crate::blob;
 use crate::clock::unix_ms;
-use crate::config::Agent;
+use crate::config::{Agent, Config};
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::home::Home;
@@ -60,6 +61,18 @@ pub(crate) enum Replacement {
     Empty(Option<CheckpointError>),
     /// Not all of its files are back. The rest is done before the agent's next turn.
     Waiting(CheckpointError),
+}
+
+/// Files of an engine that is gone which are not back yet. Their agent has no turn before they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct MissingFiles {
+    pub(crate) agent: AgentId,
+    /// The engine that had them.
+    pub(crate) engine: EngineName,
+    /// A sentence for people.
+    pub(crate) message: String,
+    /// The command that tries again.
+    pub(crate) hint: String,
 }
 
 /// A workspace that was given up, with what is written down about it.
@@ -100,6 +113,7 @@ impl Checkpoints {
             settings: config.checkpoints,
             number: None,
             by: &engine.by,
+            fence: self.store().syncer().fence().clone(),
         };
         let problem = match Box::pin(remote::pull(request, &store)).await {
             Ok(_) => match self.give_up(agent, engine, true).await {
@@ -147,8 +161,25 @@ impl Checkpoints {
         taken.map_err(|_| CheckpointError::Busy(agent.clone()))
     }
 
+    /// Returns the files of lost engines for which agents wait.
+    pub(crate) fn all_missing_files(home: &Home, config: &Config) -> Vec<MissingFiles> {
+        let waiting = Self::interrupted(home, config);
+        waiting.iter().filter_map(|agent| Self::missing_files(home, agent)).collect()
+    }
+
+    /// Returns the files for which an agent waits, if its workspace was lost with its engine and they are not all back.
+    pub(crate) fn missing_files(home: &Home, agent: &AgentId) -> Option<MissingFiles> {
+        let engine = Self::lost_with(home, agent)?;
+        Some(MissingFiles {
+            message: format!("the files of {agent}, which were in the engine {engine}, are not back yet"),
+            hint: format!("flock checkpoint {agent}"),
+            agent: agent.clone(),
+            engine,
+        })
+    }
+
     /// Returns the engine with which the workspace of an agent was lost, if its files are not all back.
-    pub(crate) fn lost_with(home: &Home, agent: &AgentId) -> Option<EngineName> {
+    fn lost_with(home: &Home, agent: &AgentId) -> Option<EngineName> {
         Journal::read(&home.checkpoints(agent)).ok().flatten()?.lost
     }
 }
@@ -192,18 +223,18 @@ fn write_down(
     };
     if journal.files.is_some() || !journal.conversations.is_empty() {
         store.objects.sync()?;
-        journal.write(&store.folder)?;
+        store.write_journal(&journal)?;
     } else {
         // A rewind that was interrupted can't be completed.
-        Journal::clear(&store.folder)?;
+        store.clear_journal()?;
     }
     fault_point::reach(FaultPoint::Rewinding);
     if let Some((folder, _)) = &new
         && let Err(error) = store.abandon(&engine.name, &folder.path())
     {
         match earlier {
-            Some(earlier) => earlier.write(&store.folder)?,
-            None => Journal::clear(&store.folder)?,
+            Some(earlier) => store.write_journal(&earlier)?,
+            None => store.clear_journal()?,
         }
         return Err(error);
     }
@@ -227,7 +258,7 @@ fn bring_back(store: &mut AgentStore, given_up: &GivenUp, turn_runs: bool) -> Re
     }
     // What a turn does in the new folder is its own work.
     store.note_rewound(journal, turn_runs)?;
-    Journal::clear(&store.folder)?;
+    store.clear_journal()?;
     fault_point::reach(FaultPoint::Rewinding);
     if let Err(error) = store.tidy() {
         tracing::warn!(agent = %store.agent, error = chain(&error), "failed to tidy up checkpoints");

@@ -215,6 +215,26 @@ async fn files_that_are_not_back_yet_are_named_and_come_back_before_the_next_tur
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_for_which_the_disk_has_no_room_are_waited_for() {
+    let stage = Stage::after_two_turns(None).await;
+    let home = stage.team.swarm.home();
+    let missing = || Checkpoints::all_missing_files(home, &stage.team.swarm.config());
+    let engine = stage.move_away();
+    let filled = stage.checkpoints.blocking(&stage.agent, move |mut store| {
+        store.measure = |_| Ok(0);
+        let given_up = write_down(&store, &engine, false)?.unwrap();
+        bring_back(&mut store, &given_up, false)
+    });
+    let filled = filled.await;
+    assert!(matches!(filled, Err(CheckpointError::NoRoom { .. })), "{filled:?}");
+    assert_eq!(stage.texts(), texts(None, None));
+    let hints: Vec<String> = missing().into_iter().map(|found| found.hint).collect();
+    assert_eq!(hints, ["flock checkpoint coder"]);
+    stage.turn(|| assert_eq!(stage.texts(), texts(Some("2"), Some("2")))).await;
+    assert_eq!(missing(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_that_can_not_be_given_up_stays_as_it_is() {
     let stage = Stage::after_two_turns(None).await;
     let engine = stage.move_away();

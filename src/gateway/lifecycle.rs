@@ -287,9 +287,12 @@ fn spawn_timed_work(gateway: &Arc<Gateway>, newest: Option<i64>) {
     let races = gateway.races.clone();
     spawn_clock(gateway, move |_, stop| races.clone().run(stop));
     spawn_clock(gateway, schedules::run);
-    spawn_clock(gateway, |gateway, stop| checkpoint_copies::watch(gateway.live().clone(), stop));
     spawn_clock(gateway, |gateway, stop| {
-        transcript_copies::watch(gateway.live().clone(), gateway.swarm.store().clone(), stop)
+        checkpoint_copies::watch(gateway.live().clone(), gateway.copies.checkpoints.clone(), stop)
+    });
+    spawn_clock(gateway, |gateway, stop| {
+        let (live, report) = (gateway.live().clone(), gateway.copies.conversations.clone());
+        transcript_copies::watch(live, gateway.swarm.store().clone(), report, stop)
     });
     spawn_clock(gateway, move |gateway, stop| {
         retention::watch(gateway.engine.clone(), gateway.live().clone(), newest, stop)
@@ -615,11 +618,13 @@ async fn mark_interrupted(engine: &Engine) {
     }
 }
 
-/// Takes up the requests that an earlier run left, then ends those that nobody decides in time.
+/// Takes up the requests that an earlier run left, then those that other processes decide about, and ends those that nobody
+/// decides in time.
 async fn run_triage(triage: Arc<Triage>, stop: CancellationToken) {
     if let Err(error) = triage.recover().await {
         tracing::error!(error = chain(&error), "failed to take up the requests that an earlier run left");
     }
+    tokio::spawn(Arc::clone(&triage).follow_decisions(stop.clone()));
     triage.watch(stop).await;
 }
 

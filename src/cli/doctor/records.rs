@@ -76,14 +76,13 @@ pub(crate) fn unfinished(home: &Home) -> Vec<Check> {
 /// Reports interrupted rewinds, and files of lost engines that are not back yet. A running gateway completes both before the
 /// next turn.
 pub(crate) fn rewinds(home: &Home, config: &Config) -> Vec<Check> {
-    let check = |agent: AgentId| {
-        let text = match Checkpoints::lost_with(home, &agent) {
-            Some(engine) => {
-                format!("the files of {agent}, which were in the engine {engine}, are not back yet")
-            }
-            None => format!("a rewind of {agent} was interrupted and is not finished"),
-        };
-        Check::warn("agents", text, format!("flock checkpoint {agent}"))
+    const NAME: &str = "agents";
+    let check = |agent: AgentId| match Checkpoints::missing_files(home, &agent) {
+        Some(missing) => Check::warn(NAME, missing.message, missing.hint),
+        None => {
+            let text = format!("a rewind of {agent} was interrupted and is not finished");
+            Check::warn(NAME, text, format!("flock checkpoint {agent}"))
+        }
     };
     Checkpoints::interrupted(home, config).into_iter().map(check).collect()
 }

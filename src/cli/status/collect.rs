@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::report::{AgentReport, GatewayReport, StatusReport, SupervisorReport};
 use super::unit::UnitReport;
-use super::{engine, openclaw};
+use super::{engine, openclaw, storage};
 use crate::agent::identity;
+use crate::checkpoint::Checkpoints;
 use crate::cli::{database, settings, team, write_check};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
@@ -15,7 +16,9 @@ use crate::error::chain;
 use crate::generation::pending_rollback;
 use crate::home::lock::Lock;
 use crate::home::{FORMAT, Home, instance, version};
+use crate::id::AgentId;
 use crate::install::self_update::pending_change::PendingProgramChange;
+use crate::nix_store;
 use crate::provider::catalog::Catalog;
 use crate::runtime::model_problem;
 use crate::store::{self, FreezeState, RequestState};
@@ -69,6 +72,14 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         None => engine::others(home, config.as_ref()).await,
     };
     warnings.extend(engine::warnings(engines.as_ref()));
+    // Without a gateway it is what the last one has written.
+    let storage = match said.get("storage").filter(|storage| !storage.is_null()) {
+        Some(storage) => Some(storage.clone()),
+        None => storage::written(home, config.as_ref(), &mut warnings),
+    };
+    warnings.extend(storage::warnings(storage.as_ref()));
+    warnings.extend(config.iter().flat_map(|config| missing_files(home, config)));
+    warnings.extend(missing_packages(home, &said));
     let frozen = team::frozen(home);
     let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
     warnings.extend(agent_warnings(home, config.as_ref(), &agents));
@@ -115,6 +126,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         dashboard: said.get("dashboard").filter(|dashboard| !dashboard.is_null()).cloned(),
         telemetry: said.get("telemetry").filter(|telemetry| !telemetry.is_null()).cloned(),
         gateways: said.get("gateways").filter(|gateways| !gateways.is_null()).cloned(),
+        storage,
         engines,
         engine,
         approvals_waiting: approvals_waiting(home),
@@ -151,6 +163,21 @@ fn agent_warnings(home: &Home, config: Option<&Config>, agents: &[AgentReport]) 
     let refused = config.map(|config| settings::refused(home, config)).unwrap_or_default();
     warnings.extend(refused.iter().map(|error| format!("{error}: the agent can run no command")));
     warnings
+}
+
+/// Returns a warning for each agent that waits for files of a lost engine.
+fn missing_files(home: &Home, config: &Config) -> Vec<String> {
+    let missing = Checkpoints::all_missing_files(home, config).into_iter();
+    missing.map(|found| format!("{}; to mend it: {}", found.message, found.hint)).collect()
+}
+
+/// Returns a warning for each agent of this gateway whose packages are in the store of another one.
+fn missing_packages(home: &Home, said: &Value) -> Vec<String> {
+    let own = said["gateways"].as_array().into_iter().flatten().find(|gateway| gateway["own"] == true);
+    let agents = own.and_then(|own| own["agents"].as_array()).into_iter().flatten();
+    let agents = agents.filter_map(|agent| agent.as_str()?.parse::<AgentId>().ok());
+    let missing = agents.filter_map(|agent| nix_store::missing_packages(home, &agent));
+    missing.map(|found| format!("{}; to mend it: {}", found.message, found.hint)).collect()
 }
 
 /// Returns the warning about a rollback that was killed.
@@ -317,3 +344,30 @@ fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> V
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time that making and probing a sandbox may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn packages_are_missed_for_the_agents_of_this_gateway_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        instance::settle(&home).unwrap();
+        for agent in ["ada", "bob"] {
+            let agent: AgentId = agent.parse().unwrap();
+            std::fs::create_dir_all(home.agent(&agent)).unwrap();
+            std::fs::write(home.package_list(&agent), r#"{"wanted":["jq"]}"#).unwrap();
+        }
+        let gateways =
+            [json!({"own": false, "agents": ["ada"]}), json!({"own": true, "agents": ["bob", "cat"]})];
+        let found = missing_packages(&home, &json!({"gateways": gateways}));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("packages of bob are not in the store"), "{found:?}");
+        assert!(found[0].ends_with(": jq; to mend it: flock nix install bob jq"), "{found:?}");
+        assert!(missing_packages(&home, &Value::Null).is_empty());
+    }
+}

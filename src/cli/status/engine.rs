@@ -8,6 +8,7 @@ use super::collect::TIMEOUT;
 use super::report::DockerReport;
 use crate::config::Config;
 use crate::error::{Explain as _, chain};
+use crate::gateway::engines::advice;
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::AskedEngine;
@@ -49,7 +50,7 @@ pub(crate) async fn others(home: &Home, config: Option<&Config>) -> Option<Value
             "draining": known.is_some_and(|known| known.is_draining),
             "reachable": problem.is_none(),
             "problem": problem.as_ref().map(|problem| chain(problem)),
-            "hint": problem.and_then(|problem| problem.hint()),
+            "hint": problem.as_ref().and_then(|problem| advice(&found.name, problem)),
             "agents": agents,
         })
     };

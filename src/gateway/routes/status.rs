@@ -9,6 +9,7 @@ use axum::extract::{Extension, State};
 use serde_json::{Value, json};
 
 use super::{bridges, mcp_servers};
+use crate::checkpoint::Checkpoints;
 use crate::gateway::auth::Caller;
 use crate::gateway::engines;
 use crate::gateway::peers;
@@ -90,6 +91,14 @@ pub(crate) async fn show(
     if oversees && let Some(engines) = engines::for_status(&gateway.swarm).await {
         status["engines"] = json!(engines);
     }
+    // Left out if no agent waits for any.
+    if oversees && let Some(missing) = missing_files(&gateway).await {
+        status["missingFiles"] = missing;
+    }
+    // Left out without a second place.
+    if oversees && let Some(storage) = gateway.copies.status(&config) {
+        status["storage"] = json!(storage);
+    }
     if let Some(people) = people(&gateway, &caller).await {
         status["people"] = people;
     }
@@ -97,6 +106,18 @@ pub(crate) async fn show(
         status.extend(known);
     }
     Json(status)
+}
+
+/// Returns the files of lost engines for which agents wait, or `None` if there are none.
+async fn missing_files(gateway: &Gateway) -> Option<Value> {
+    let (home, config) = (gateway.home().clone(), gateway.config());
+    match tokio::task::spawn_blocking(move || Checkpoints::all_missing_files(&home, &config)).await {
+        Ok(missing) => (!missing.is_empty()).then(|| json!(missing)),
+        Err(error) => {
+            tracing::error!(error = crate::error::chain(&error), "failed to look for files of lost engines");
+            None
+        }
+    }
 }
 
 /// Returns the gateways that share a database on a server, or `None` if the database is a file.
