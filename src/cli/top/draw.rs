@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table, TableState};
 
-use super::snapshot::{Agent, Snapshot};
+use super::snapshot::{Agent, Part, Snapshot};
 use super::state::{RequestView, Top, View, sign};
 use crate::cli::approvals;
 
@@ -135,7 +135,7 @@ fn head(top: &Top, look: Look) -> Vec<Line<'static>> {
     }
     if let Some(snapshot) = &top.snapshot {
         lines.extend(snapshot.problems.iter().map(|text| Line::styled(format!("! {text}"), look.bad())));
-        lines.extend(engines(snapshot, look));
+        lines.extend(parts("engines", &snapshot.engines, look));
         if snapshot.requests > 0 {
             let text = if snapshot.requests == 1 {
                 "? 1 request waits".to_owned()
@@ -144,6 +144,9 @@ fn head(top: &Top, look: Look) -> Vec<Line<'static>> {
             };
             lines.push(Line::styled(text, look.state("asking")));
         }
+        lines.extend(parts("storage", &snapshot.storage, look));
+        // The others take over from one that is gone, so a low screen leaves these out first.
+        lines.extend(parts("gateways", &snapshot.gateways, look));
     }
     lines
 }
@@ -159,15 +162,15 @@ fn gateway(snapshot: &Snapshot) -> String {
     )
 }
 
-/// Returns the engines in one line. `None` if only the machine's own is there.
-fn engines(snapshot: &Snapshot, look: Look) -> Option<Line<'static>> {
-    if snapshot.engines.is_empty() {
+/// Returns engines, gateways or copies in one line. `None` without any.
+fn parts(title: &'static str, parts: &[Part], look: Look) -> Option<Line<'static>> {
+    if parts.is_empty() {
         return None;
     }
-    let mut spans = vec![Span::raw("engines")];
-    for engine in &snapshot.engines {
-        let style = if engine.is_good { Style::new() } else { look.bad() };
-        spans.extend([Span::raw("  "), Span::styled(engine.text.clone(), style)]);
+    let mut spans = vec![Span::raw(title)];
+    for part in parts {
+        let style = if part.is_good { Style::new() } else { look.bad() };
+        spans.extend([Span::raw("  "), Span::styled(part.text.clone(), style)]);
     }
     Some(Line::from(spans))
 }

@@ -102,6 +102,62 @@ fn several_engines_are_shown_with_their_state_and_an_agent_says_that_its_own_is_
 }
 
 #[test]
+fn several_gateways_are_shown_with_their_state_and_one_is_not() {
+    let gateway = |name: &str, port: u16, agents: &[&str]| {
+        json!({"epoch": port, "name": name, "address": format!("127.0.0.1:{port}"), "version": "0.2.0", "startedAt": 1,
+            "silentMs": 900, "own": port == 1, "leases": {}, "agents": agents, "turns": {"running": 1, "waiting": 0}})
+    };
+    let box_one = gateway("box", 1, &["coder"]);
+    let shown = |second: &serde_json::Value| {
+        let third = gateway("rack", 3, &[]);
+        drawn(&top_with(&json!({"gateways": [box_one, second, third]})), 200, 50)
+    };
+    let mut second = gateway("box", 2, &["scout", "writer"]);
+    let text = shown(&second);
+    for part in [
+        "gateways  box at 127.0.0.1:1: running, 1 agent, this one  ",
+        "box at 127.0.0.1:2: running, 2 agents  rack: running, 0 agents ",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    second["version"] = json!("0.3.0\u{1b}[2J");
+    second["turns"] = json!(null);
+    let text = shown(&second);
+    assert!(text.contains("box at 127.0.0.1:2: does not answer, 2 agents, version 0.3.0"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    second["silentMs"] = json!(7_200);
+    assert!(shown(&second).contains("box at 127.0.0.1:2: silent for 7 s, 2 agents"));
+    let gateways = [json!(null), json!([]), json!([box_one])];
+    for text in gateways.map(|gateways| drawn(&top_with(&json!({"gateways": gateways})), 200, 50)) {
+        assert!(!text.contains("gateways"), "{text}");
+    }
+}
+
+#[test]
+fn a_second_place_is_shown_with_the_copies_that_wait_and_fail() {
+    let copies = |failed: &serde_json::Value| {
+        let conversations = json!({"copiedAt": null, "waiting": [], "failed": []});
+        json!({"place": "/mnt/nas\u{1b}[2J", "conversations": conversations,
+            "checkpoints": {"copiedAt": 1_000_000, "waiting": ["scout", "writer"], "failed": failed}})
+    };
+    let problem = json!([{"agent": "coder", "since": 1, "message": "it is full", "hint": "make room"}]);
+    let at = crate::clock::local(1_000_000);
+    for (failed, end) in [(json!([]), ""), (problem, ", failing: coder: flock doctor")] {
+        let text = drawn(&top_with(&json!({"storage": copies(&failed)})), 200, 50);
+        let copied = format!("  checkpoints copied {at}, waiting: scout, writer{end}  ");
+        for word in ["storage  /mnt/nas", copied.as_str(), "no conversations copied yet"] {
+            assert!(text.contains(word), "{word}:\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+    // Nothing is known of copies yet.
+    let early = json!({"place": "/mnt/nas", "checkpoints": null, "conversations": null});
+    let text = drawn(&top_with(&json!({"storage": early})), 200, 50);
+    assert!(text.contains("storage  /mnt/nas") && !text.contains("copied"), "{text}");
+    assert!(!drawn(&top(), 200, 50).contains("storage"));
+}
+
+#[test]
 fn a_click_is_on_the_agent_that_is_shown_there() {
     let mut top = top();
     for (width, height) in [(40, 10), (120, 30)] {

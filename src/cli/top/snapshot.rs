@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::clean::inline;
 use crate::clock;
+use crate::store::GATEWAY_LIFETIME_MS;
 use crate::supervise::gateway_client::{Client, GatewayClientError};
 
 /// Time that one route may take.
@@ -46,14 +47,18 @@ pub(super) struct Snapshot {
     /// The things that are not in order, each in one line.
     pub problems: Vec<String>,
     /// The container engines; empty if only the machine's own is there.
-    pub engines: Vec<Engine>,
+    pub engines: Vec<Part>,
+    /// The gateways that share the database; empty if there is only one.
+    pub gateways: Vec<Part>,
+    /// The second place for checkpoints and conversations, and the copies there; empty without one.
+    pub storage: Vec<Part>,
     pub agents: Vec<Agent>,
 }
 
-/// A container engine.
+/// A container engine, a gateway or the copies of one kind, in a few words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Engine {
-    /// Its name, state, number of agents and memory.
+pub(super) struct Part {
+    /// Its name, its state, its number of agents, and so on.
     pub text: String,
     pub is_good: bool,
 }
@@ -146,6 +151,12 @@ struct StatusAnswer {
     /// Left out if only the machine's own is there.
     #[serde(default)]
     engines: Vec<EngineAnswer>,
+    /// Nothing if the database is a file.
+    #[serde(default)]
+    gateways: Option<Vec<GatewayAnswer>>,
+    /// Left out without a second place.
+    #[serde(default)]
+    storage: Option<StorageAnswer>,
     #[serde(default)]
     bridges: Vec<BridgeAnswer>,
     /// An older gateway has none.
@@ -212,6 +223,41 @@ struct EngineAnswer {
 #[derive(Deserialize)]
 struct PlacedAgentAnswer {
     id: String,
+}
+
+/// A gateway that shares the database.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GatewayAnswer {
+    name: String,
+    address: String,
+    version: String,
+    silent_ms: i64,
+    own: bool,
+    agents: Vec<String>,
+    /// Nothing if it did not answer the gateway that was asked.
+    turns: Option<TurnsAnswer>,
+}
+
+/// The second place for checkpoints and conversations.
+#[derive(Deserialize)]
+struct StorageAnswer {
+    place: String,
+    checkpoints: Option<CopiesAnswer>,
+    conversations: Option<CopiesAnswer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CopiesAnswer {
+    copied_at: Option<i64>,
+    waiting: Vec<String>,
+    failed: Vec<FailedCopyAnswer>,
+}
+
+#[derive(Deserialize)]
+struct FailedCopyAnswer {
+    agent: String,
 }
 
 #[derive(Deserialize)]
@@ -401,6 +447,7 @@ impl Snapshot {
             problem("telemetry", format!("the collector takes nothing: {}: flock doctor", failure.message));
         }
         let containers = status.containers.unwrap_or_default();
+        let gateways = status.gateways.filter(|gateways| gateways.len() > 1).unwrap_or_default();
         let agents = answers.agents.into_iter().map(|agent| {
             let container = containers.iter().find(|container| container.agent.as_ref() == Some(&agent.id));
             let hours = answers.usage.agents.iter().find(|hours| hours.agent == agent.id);
@@ -418,6 +465,8 @@ impl Snapshot {
             requests: answers.requests.iter().filter(|request| request.state == "waiting").count(),
             agents: agents.collect(),
             engines: status.engines.iter().map(EngineAnswer::shown).collect(),
+            gateways: gateways.iter().map(|gateway| gateway.shown(&gateways)).collect(),
+            storage: status.storage.map(|storage| storage.shown()).unwrap_or_default(),
             problems,
         })
     }
@@ -425,24 +474,73 @@ impl Snapshot {
 
 impl EngineAnswer {
     /// Returns the engine in a few words, as in `second: draining, 2 agents, 4096 of 16384 MiB`.
-    fn shown(&self) -> Engine {
+    fn shown(&self) -> Part {
         let state = match (self.reachable, self.draining) {
             (false, _) => "does not answer",
             (true, true) => "draining",
             (true, false) => "ready",
         };
-        let agents = match self.agents.len() {
-            1 => "1 agent".to_owned(),
-            number => format!("{number} agents"),
-        };
+        let agents = agents_text(self.agents.len());
         let used = self.memory_used >> 20;
         let memory = match self.memory {
             Some(most) => format!("{used} of {} MiB", most >> 20),
             None => format!("{used} MiB"),
         };
         let text = inline(&format!("{}: {state}, {agents}, {memory}", self.name)).into_owned();
-        Engine { text, is_good: self.reachable }
+        Part { text, is_good: self.reachable }
     }
+}
+
+impl GatewayAnswer {
+    /// Returns the gateway in a few words, as in `rack: running, 2 agents, version 0.3.0`. `all` are those of the database.
+    fn shown(&self, all: &[Self]) -> Part {
+        let (state, is_good) = match &self.turns {
+            _ if self.silent_ms >= GATEWAY_LIFETIME_MS => {
+                (format!("silent for {} s", self.silent_ms / 1000), false)
+            }
+            None => ("does not answer".to_owned(), false),
+            Some(_) => ("running".to_owned(), true),
+        };
+        // Gateways of one machine have its name.
+        let is_alone = all.iter().filter(|other| other.name == self.name).count() == 1;
+        let place = if is_alone { String::new() } else { format!(" at {}", self.address) };
+        let agents = agents_text(self.agents.len());
+        let mut text = format!("{}{place}: {state}, {agents}", self.name);
+        if self.own {
+            text.push_str(", this one");
+        } else if all.iter().any(|other| other.own && other.version != self.version) {
+            text = format!("{text}, version {}", self.version);
+        }
+        Part { text: inline(&text).into_owned(), is_good }
+    }
+}
+
+impl StorageAnswer {
+    /// Returns the place and the copies there, as in `checkpoints copied 2026-02-28 09:30:00, failing: ada: flock doctor`.
+    fn shown(&self) -> Vec<Part> {
+        let part = |text: &str, is_good| Part { text: inline(text).into_owned(), is_good };
+        let mut parts = vec![part(&self.place, true)];
+        for (what, copies) in [("checkpoints", &self.checkpoints), ("conversations", &self.conversations)] {
+            let Some(copies) = copies else { continue };
+            let mut text = match copies.copied_at {
+                Some(at) => format!("{what} copied {}", clock::local(at)),
+                None => format!("no {what} copied yet"),
+            };
+            if !copies.waiting.is_empty() {
+                text = format!("{text}, waiting: {}", copies.waiting.join(", "));
+            }
+            if !copies.failed.is_empty() {
+                let agents: Vec<&str> = copies.failed.iter().map(|failed| failed.agent.as_str()).collect();
+                text = format!("{text}, failing: {}: flock doctor", agents.join(", "));
+            }
+            parts.push(part(&text, copies.failed.is_empty()));
+        }
+        parts
+    }
+}
+
+fn agents_text(number: usize) -> String {
+    if number == 1 { "1 agent".to_owned() } else { format!("{number} agents") }
 }
 
 impl AgentAnswer {

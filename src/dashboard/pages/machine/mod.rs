@@ -4,6 +4,7 @@
 pub(in crate::dashboard) mod audit;
 pub(in crate::dashboard) mod checks;
 pub(in crate::dashboard) mod config;
+mod gateways;
 pub(in crate::dashboard) mod generations;
 pub(in crate::dashboard) mod logs;
 pub(in crate::dashboard) mod overview;

@@ -1,4 +1,5 @@
-//! The overview: the gateway, the container engines with the sandboxes, the images, the package store, and the browsers.
+//! The overview: the gateway, those that share its database, the container engines with the sandboxes, the images, the
+//! package store, and the browsers.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,9 @@ use serde::Deserialize;
 
 use super::super::engine::{Engine, PlacedAgent, PlacedEngine, Probe};
 use super::Tab;
+use super::gateways::{GatewayView, SharedGateway};
 use crate::clean;
+use crate::clock;
 use crate::dashboard::format::{Moment, bytes, fill};
 use crate::dashboard::layout::{Layout, NavItem};
 use crate::dashboard::texts::Texts;
@@ -22,6 +25,8 @@ struct Status {
     memory_bytes: Option<u64>,
     config: ConfigState,
     turns: Turns,
+    /// `None` if the database is a file, or if they are not for this viewer.
+    gateways: Option<Vec<SharedGateway>>,
     docker: Engine,
     /// Empty if only the machine's own is there.
     #[serde(default)]
@@ -183,6 +188,8 @@ struct MachinePage {
     status: Status,
     started: Moment,
     memory: String,
+    /// Empty if the database is a file.
+    gateways: Vec<GatewayView>,
     supervisor: Option<SupervisorView>,
     units: Vec<UnitView>,
     openclaw: Option<OpenClaw>,
@@ -302,6 +309,9 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         crashes: unit.crashes,
     });
     let texts = viewer.texts();
+    let now = clock::unix_ms();
+    let gateways = status.gateways.take().unwrap_or_default().into_iter();
+    let gateways = gateways.map(|gateway| GatewayView::new(texts, gateway, now));
     let engines =
         std::mem::take(&mut status.engines).into_iter().map(|engine| EngineView::new(texts, engine));
     let browsers = sessions.sessions.into_iter().map(|session| BrowserView {
@@ -324,6 +334,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         tab: Tab::Overview,
         started: Moment::new(status.started_at * 1000),
         memory: status.memory_bytes.map(bytes).unwrap_or_default(),
+        gateways: gateways.collect(),
         supervisor: supervision.supervisor.map(|found| SupervisorView {
             version: found.version,
             pid: found.pid,
@@ -345,6 +356,60 @@ mod tests {
 
     use super::*;
     use crate::dashboard::texts::Language;
+    use crate::provider::BoxFuture;
+
+    /// The routes of a machine whose status has these gateways.
+    struct Routes(serde_json::Value);
+
+    impl Api for Routes {
+        fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<serde_json::Value, ApiFailure>> {
+            let answer = match path {
+                "/api/status" => json!({
+                    "version": "0.2.0", "pid": 12, "startedAt": 1_795_300_481, "memoryBytes": null,
+                    "config": {"problem": null}, "turns": {"running": 0, "waiting": 0}, "gateways": self.0,
+                    "docker": {"reachable": true, "problem": null, "hint": null},
+                }),
+                "/api/supervisor" => json!({"supervisor": null, "units": [], "openclaw": null}),
+                "/api/dashboard/sessions" => json!({"sessions": []}),
+                _ => json!({"agents": []}),
+            };
+            Box::pin(std::future::ready(Ok(answer)))
+        }
+    }
+
+    async fn page_with(gateways: serde_json::Value) -> String {
+        let viewer = Viewer {
+            person: "ann".to_owned(),
+            offers: Vec::new(),
+            csrf: "token".to_owned(),
+            last_event: String::new(),
+            language: Language::English,
+        };
+        page(&viewer, &Routes(gateways)).await.unwrap().0
+    }
+
+    #[tokio::test]
+    async fn the_gateways_of_a_database_on_a_server_are_a_table_and_those_of_a_file_are_nothing() {
+        let gateway = |epoch: i64, name: &str, silent_ms: i64| {
+            json!({"epoch": epoch, "name": name, "address": "127.0.0.1:18789", "version": "0.2.0",
+                "startedAt": 1_795_300_481, "silentMs": silent_ms, "own": epoch == 7, "leases": {}, "agents": [],
+                "turns": {"running": 1, "waiting": 2}})
+        };
+        let shown = page_with(json!([gateway(7, "box", 0), gateway(8, "ra<ck", 9_000)])).await;
+        for part in [
+            "<h2 id=\"gateways-title\">Gateways of the database</h2>",
+            "aria-labelledby=\"gateways-title\"",
+            "<tr data-gateway=\"7\"><th scope=\"row\">box, this one</th>",
+            "<td>running</td>",
+            "<td>1 running, 2 waiting</td>",
+            "<strong class=\"problem\">silent; last sign of life: <time datetime=\"",
+        ] {
+            assert!(shown.contains(part), "{part}:\n{shown}");
+        }
+        assert!(!shown.contains("ra<ck"), "{shown}");
+        let none = page_with(json!(null)).await;
+        assert!(!none.contains("data-gateway") && !none.contains("gateways-title"), "{none}");
+    }
 
     fn view(change: impl FnOnce(&mut serde_json::Value)) -> EngineView {
         let mut engine = json!({
