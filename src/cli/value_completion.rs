@@ -1,9 +1,10 @@
-//! Completion of values on the command line: agents, channels, sessions and configuration paths of the home.
+//! Completion of values on the command line: agents, channels, people, sessions and configuration paths of the home.
 //!
 //! The completion scripts call `flock --version --complete INDEX -- WORDS`. The first argument protects against
 //! util-linux's program of the same name, which may come first on PATH: with `--version` it prints its version and
 //! ends, whereas it would take a verb of flock for a file to lock.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ use crate::id::{
     AgentId, ChannelId, EngineName, HookName, McpServerName, Party, ProjectName, ScheduleName, SessionKey,
 };
 use crate::skill::{InstalledSkill, installed};
-use crate::store::{ChannelState, ClientToken, ReceiptFilter, StoredReceipt, SubmissionFilter};
+use crate::store::{ChannelState, ClientToken, Person, ReceiptFilter, StoredReceipt, SubmissionFilter};
 use crate::ui::{OutputOptions, Printer};
 
 /// The arguments that ask for completion. The index follows them.
@@ -200,6 +201,15 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         ("skill", "skill") => return skills(home),
         ("token", "name") if place.verbs.last() == Some(&"revoke") => return tokens(home),
         ("token", "agents") => return agents(home),
+        ("person", "name") => match place.verbs.last() {
+            // The name of a new person can't be completed.
+            Some(&"add") => return None,
+            // Several accounts may belong to somebody who came from another platform, too.
+            Some(&"link") => return Some([people(home)?, platform_people(home)?].concat()),
+            _ => return people(home),
+        },
+        // People of the home keep their names.
+        ("person", "from") => return platform_people(home),
         ("project", "number" | "show") => return submissions(home),
         ("rollback" | "generations", "generation") => return generations(home),
         ("add" | "edit", "archetype") => {
@@ -321,6 +331,28 @@ fn tokens(home: &Home) -> Option<Vec<(String, String)>> {
     Some(all.iter().map(|token| (token.name.clone(), rights(token))).collect())
 }
 
+/// Returns the people of the home who were not removed.
+fn people(home: &Home) -> Option<Vec<(String, String)>> {
+    let mut all = database::read(home, async |reader| reader.people().list().await).ok()??;
+    all.retain(Person::is_active);
+    Some(all.into_iter().map(|person| (person.name, person.role.as_str().to_owned())).collect())
+}
+
+/// Returns the people who are known only by their accounts on other platforms, each with the first of these.
+fn platform_people(home: &Home) -> Option<Vec<(String, String)>> {
+    let of_home = people(home)?;
+    let all = database::read(home, async |reader| reader.accounts().list().await).ok()??;
+    let mut found = BTreeMap::new();
+    for account in all {
+        let Party::Human(name) = account.person else { continue };
+        if !of_home.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            let described = format!("{} on {}", account.username, account.platform);
+            found.entry(name).or_insert_with(|| description(&described));
+        }
+    }
+    Some(found.into_iter().collect())
+}
+
 /// Completes the next item of a list: puts the typed items before each value and drops the values already typed.
 fn complete_list_item(typed: &str, comma: char, values: Vec<(String, String)>) -> Vec<(String, String)> {
     let Some(at) = typed.rfind(comma) else { return values };
@@ -378,6 +410,8 @@ fn collect_paths(value: &serde_json::Value, at: String, found: &mut Vec<String>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::testing::add_account;
+    use crate::store::{AuditEntry, Level, NewPerson, PersonRole, Store};
 
     fn place(line: &str) -> Option<(String, Vec<String>, String)> {
         let mut command = crate::cli::command();
@@ -418,6 +452,47 @@ mod tests {
         assert_eq!(found(""), ["chat", "a2a", "read", "approve"]);
         assert_eq!(found("chat,"), ["chat,a2a", "chat,read", "chat,approve"]);
         assert_eq!(found("chat,re"), ["chat,read"]);
+    }
+
+    #[tokio::test]
+    async fn people_are_offered_where_their_names_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        let offered = |line: &str| {
+            let mut command = crate::cli::command();
+            command.build();
+            let words: Vec<&str> = line.split(' ').collect();
+            let place = ValuePosition::find(&words, words.len() - 1, &command).unwrap();
+            home_values(&place, &home).unwrap_or_default()
+        };
+        assert!(offered("flock person show ").is_empty(), "there is no database yet");
+        let store = Store::open(&home).unwrap();
+        let entry = || AuditEntry::new("human:owner", "person.add", "x", Level::Yellow, String::new());
+        for name in ["bea", "cid"] {
+            let new = NewPerson {
+                name: name.to_owned(),
+                role: PersonRole::Member,
+                agents: None,
+                channels: None,
+                day_tokens: None,
+                day_cost: None,
+            };
+            assert!(store.people().add(new, entry(), 1).await.unwrap());
+        }
+        assert!(store.people().remove("cid".to_owned(), entry(), 2).await.unwrap());
+        add_account(&store, "matrix", "@max:x", &Party::human("max"), None).await;
+        add_account(&store, "slack", "U1", &Party::human("max"), Some("human:owner")).await;
+        add_account(&store, "slack", "U2", &Party::human("bea"), Some("human:owner")).await;
+        let [bea, max] = [("bea", "member"), ("max", "x on matrix")]
+            .map(|(name, help)| (name.to_owned(), help.to_owned()));
+        for verb in ["show", "set", "token", "remove", "rm"] {
+            assert_eq!(offered(&format!("flock person {verb} ")), std::slice::from_ref(&bea), "{verb}");
+        }
+        assert_eq!(offered("flock person link "), [bea, max.clone()]);
+        assert_eq!(offered("flock person rename "), [max]);
+        for new in ["flock person add ", "flock person rename max ", "flock person add dan --budget-usd "] {
+            assert!(offered(new).is_empty(), "{new}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ fn full() -> (TempHome, String) {
     let home = TempHome::new().init();
     home.flock(["add", "coder", "--no-container"]).ok();
     home.flock(["channel", "create", "build-7", "--topic", "the release", "--member", "coder"]).ok();
+    home.flock(["person", "add", "bea", "--role", "member"]).ok();
     let bin = home.outside().join("bin");
     std::fs::create_dir(&bin).unwrap();
     symlink(flock_binary(), bin.join("flock")).unwrap();
@@ -34,13 +35,14 @@ fn run(home: &TempHome, path: &str, shell: &str, args: &[&str]) -> Option<String
     Some(String::from_utf8(stdout).unwrap())
 }
 
-const LINES: [(&str, &str); 8] = [
+const LINES: [(&str, &str); 9] = [
     ("flock chat co", "coder"),
     ("flock freeze ", "sysadmin"),
     ("flock channel post bu", "build-7"),
     ("flock config get agents.list[co", "agents.list[coder].workspace"),
     ("flock config set plugins.entries.flock.config.bud", "plugins.entries.flock.config.budgets"),
     ("flock remove co", "coder"),
+    ("flock person token b", "bea"),
     ("flock add x --archetype q", "qa"),
     ("flock completions z", "zsh"),
 ];
