@@ -8,6 +8,7 @@ use flock::gateway::projects::Projects;
 use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::provider::{BoxFuture, Role};
+use flock::sandbox::workspace_files::Workspaces;
 use flock::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, Sandbox, SandboxError};
 use flock::store::Store;
 use flock::swarm::triage::{Executor, FiledRequest, Triage};
@@ -262,7 +263,12 @@ async fn the_documentation_has_each_tool_of_the_team_and_what_it_takes() {
 async fn hello_to_a_default_worker_costs_at_most_16_kb() {
     for api in ["openai-completions", "anthropic-messages"] {
         let agents: AgentLookup = Arc::new(|_| None);
-        let parts = catalog::ToolServices { sandbox: Arc::new(Nothing), sessions: Arc::new(Nothing), agents };
+        let parts = catalog::ToolServices {
+            sandbox: Arc::new(Nothing),
+            sessions: Arc::new(Nothing),
+            agents,
+            workspaces: Workspaces::of_this_machine(),
+        };
         let mut registry = catalog::build(&parts);
         let team = Rig::new();
         team_tools(&team.home()).into_iter().for_each(|tool| registry.add(tool));

@@ -1,9 +1,13 @@
 //! Two gateways with homes of their own on one database: each takes some of the agents, and the other takes them over when
 //! it is gone. Whatever happens, each message is given once and answered once.
 
+mod bridges;
 mod http;
 mod quota;
+mod schedules;
 mod servers;
+mod trains;
+mod upgrade;
 
 use std::path::Path;
 
@@ -44,6 +48,18 @@ fn join(first: &TempHome, second: &TempHome, files: &Path) -> Run {
         serde_json::from_slice(&std::fs::read(first.file("store.json")).unwrap()).unwrap();
     let (address, schema) = (place["postgres"].as_str().unwrap(), place["schema"].as_str().unwrap());
     second.flock(["gateway", "join", address, "--schema", schema, "--files", files.to_str().unwrap()])
+}
+
+/// Makes the first home of a pair, whose agents say nothing, with the channel `open`, in which there is none of them. `None`
+/// without a server.
+fn quiet_home() -> Option<TempHome> {
+    postgres::server()?;
+    let first = TempHome::new().init();
+    for agent in AGENTS {
+        add(&first, agent, &json!([{"steps": [{"say": ""}]}]));
+    }
+    first.flock(["channel", "create", "open", "--topic", "x", "--member", "human:ann"]).ok();
+    Some(first)
 }
 
 impl Pair {
@@ -96,6 +112,32 @@ impl Pair {
         gateways
     }
 
+    /// Starts the first gateway, and the second one once the first one has the lease of a subject. If it is the only one of its
+    /// kind, the first gateway keeps it.
+    fn start_with(&self, kind: &str, subject: &str) -> (Served, Served) {
+        let first = Served::start(&self.first);
+        self.until_holds(&self.first, kind, subject);
+        (first, Served::start(&self.second))
+    }
+
+    /// Returns `true` if the gateway of a home has the lease of a subject.
+    fn holds(&self, home: &TempHome, kind: &str, subject: &str) -> bool {
+        let port = port(home);
+        let found = self.first.database().number(&format!(
+            "SELECT count(*) FROM lease l JOIN gateway g ON g.epoch = l.epoch
+             WHERE l.kind = '{kind}' AND l.subject = '{subject}' AND g.address = '127.0.0.1:{port}'"
+        ));
+        found == 1
+    }
+
+    /// Waits until the gateway of a home has the lease of a subject.
+    fn until_holds(&self, home: &TempHome, kind: &str, subject: &str) {
+        wait_until("the gateway has the lease", LIMIT, || {
+            let holds = self.holds(home, kind, subject);
+            holds.then_some(()).ok_or_else(|| format!("{kind} {subject}\n{}", self.logs()))
+        });
+    }
+
     fn logs(&self) -> String {
         format!("first:\n{}\nsecond:\n{}", log_text(&self.first), log_text(&self.second))
     }
@@ -111,8 +153,7 @@ impl Pair {
 
     /// Returns `true` if the gateway of a home has the agent.
     fn has(&self, home: &TempHome, agent: &str) -> bool {
-        let port = port(home);
-        self.count(&format!("l.subject = '{agent}' AND g.address = '127.0.0.1:{port}'")) == 1
+        self.holds(home, "agent", agent)
     }
 
     /// Asks all agents one thing, by the gateway of a home.

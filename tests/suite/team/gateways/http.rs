@@ -285,7 +285,11 @@ async fn any_gateway_shows_the_events_and_the_turns_of_all() {
 async fn a_person_sees_of_the_events_of_all_gateways_what_is_theirs() {
     let Some(pair) = Pair::new() else { return };
     // The orchestrator asks in a session that it has with ann.
-    tokio::task::block_in_place(|| wants(&pair.first, "r-anns", "true", later()));
+    tokio::task::block_in_place(|| {
+        for id in ["r-anns", "r-begun"] {
+            wants(&pair.first, id, "true", later());
+        }
+    });
     let _gateways = pair.start();
     let token = |name: &str, role: &str| {
         pair.first.flock(["person", "add", name, "--role", role]).ok();
@@ -307,6 +311,12 @@ async fn a_person_sees_of_the_events_of_all_gateways_what_is_theirs() {
         let (_, before) = until_event(viewer, "channel.message", "\"work\"").await;
         assert!(!before.contains("r-anns"), "{before}");
     }
+    // A request that is approved elsewhere begins at the agent's gateway, and the answer waits for its end. The second
+    // gateway would refuse to run it, because it was asked for in the home of the first one.
+    let elsewhere = if pair.has(&pair.first, "orchestrator") { &pair.second } else { &pair.first };
+    let approved = elsewhere.flock(["approvals", "approve", "r-begun", "--json"]).ok().json();
+    let state = approved["request"]["state"].as_str().unwrap();
+    assert!(["done", "failed"].contains(&state), "{approved}\n{}", pair.logs());
 }
 
 #[tokio::test(flavor = "multi_thread")]
