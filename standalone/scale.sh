@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures how the costs of a team grow with its size: 100, 1,000 and 10,000 agents with ten channels each, on SQLite and on a
-# PostgreSQL of its own, in simulated time.
+# PostgreSQL of its own that waits for its disk, in simulated time.
 #
 #   ./standalone/scale.sh                       prints the table of docs/scaling.md, and exits with 1 if a limit is missed
 #   ./standalone/scale.sh --plot FILE.svg       also draws it; needs python3 with venv and PyPI
@@ -33,7 +33,7 @@ trap 'rm -rf "$work"' EXIT
 csv=${csv:-$work/scale.csv}
 
 status=0
-./standalone/postgres.sh cargo bench --locked "${profile[@]}" --bench scale -- --csv "$(realpath -m "$csv")" "${words[@]}" || status=$?
+./standalone/postgres.sh --durable cargo bench --locked "${profile[@]}" --bench scale -- --csv "$(realpath -m "$csv")" "${words[@]}" || status=$?
 if [ -n "$plot" ] && [ -s "$csv" ]; then
     . standalone/python.sh
     new_venv "$work/venv" 'matplotlib==3.*'
