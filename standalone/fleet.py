@@ -12,8 +12,8 @@ import threading
 import time
 
 from checking import HOME, check, finish, until
-from fleet_checker import RULES, judge, takeovers, unanswered
-from fleet_clients import AGENTS, Client, History, up
+from fleet_checker import RESET, RULES, judge, origins, takeovers, unanswered
+from fleet_clients import AGENTS, SILENT, Client, History, Watcher, up
 from fleet_doctored import missed, self_test
 from fleet_facts import gather, rows
 from fleet_faults import Faults
@@ -24,18 +24,22 @@ UNSETTLED = {
     "turns": "SELECT id, session FROM flock.turn WHERE state = 'running'",
     "deliveries": "SELECT agent, channel, delivered_seq, inflight_seq FROM flock.delivery WHERE inflight_turn IS NOT NULL",
     "items": "SELECT id, session, kind FROM flock.inbox",
+    "requests": "SELECT id, state FROM flock.request WHERE state IN ('triage', 'approved', 'running')",
     "unseen": """SELECT member, channel.id, coalesce(delivered_seq, 0) AS delivered, last_seq FROM flock.channel
         JOIN flock.member ON member.channel = channel.id AND member.member NOT LIKE 'human:%'
         LEFT JOIN flock.delivery ON delivery.channel = channel.id AND agent = member.member
-        WHERE coalesce(delivered_seq, 0) < (SELECT max(seq) FROM flock.message WHERE message.channel = channel.id
-            AND wake > 0 AND author <> member.member)""",
+        WHERE channel.state <> 'archived' AND coalesce(delivered_seq, 0) < (SELECT max(seq) FROM flock.message
+            WHERE message.channel = channel.id AND wake > 0 AND author <> member.member)""",
     "tasks": "SELECT id, state FROM flock.task WHERE state IN ('submitted', 'working')",
 }
 
 
 def options():
     parser = argparse.ArgumentParser(prog="fleet.sh")
-    parser.add_argument("--faults", type=int, default=25, help="number of faults; above 100 they last up to a minute")
+    parser.add_argument("--faults", type=int, default=25, help="number of faults")
+    parser.add_argument("--long", action="store_true", help="faults that last take up to a minute")
+    parser.add_argument("--minute", action="store_true", help="in one of the faults, a gateway stands still for a minute")
+    parser.add_argument("--scenario", action="store_true", help="has the team of the scenario work before the faults")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--people", type=int, default=6)
     parser.add_argument("--without", action="append", default=[], metavar="KIND", help="leaves a kind of faults out")
@@ -73,6 +77,28 @@ def works_again(fleet, history):
         check(f"{agent} works again", until(60, ran), seen)
 
 
+def scenario(fleet):
+    begun = time.monotonic()
+    code, out, err = fleet.play()
+    seconds = time.monotonic() - begun
+    check(f"the team of the scenario has done its work ({seconds:.0f} s)", code == 0, (code, out[-2000:], err[-900:]))
+
+
+def hear_all(fleet, history, watchers):
+    """Each gateway takes a last message, of which all who watch are told: then everything before it has come, too."""
+    client = Client(997, fleet.gateways, history, 0)
+    for gateway in fleet.gateways:
+        asked, posted = up(), client.apart(lambda gateway=gateway: client.post(gateway, SILENT, "the last message"))
+        if not check(f"gateway {gateway.number} takes a last message", posted and posted[1] == "accepted", posted):
+            continue
+        name = f"{SILENT} {posted[0]}"
+
+        def heard(watcher, asked=asked, name=name):
+            return any(at >= asked and (of == name or event == RESET) for at, event, of in list(watcher.told))
+
+        check("all who watch are told of it", until(60, lambda: all(heard(watcher) for watcher in watchers)))
+
+
 class Pace(threading.Thread):
     """Notes now and then how long this machine takes for the same piece of work, which tells how busy it is with other things."""
 
@@ -94,8 +120,7 @@ def campaign(fleet, history, wanted):
     clients = [Client(number, fleet.gateways, history, wanted.seed) for number in range(wanted.people)]
     for client in clients:
         client.start()
-    full = wanted.faults > 100
-    chosen = plan(wanted.seed, wanted.faults, full=full, without=wanted.without)
+    chosen = plan(wanted.seed, wanted.faults, long=wanted.long, minute=wanted.minute, without=wanted.without)
     late = []
     for number, fault in enumerate(chosen, 1):
         begun = time.monotonic()
@@ -129,13 +154,20 @@ def say_what_happened(facts):
             numbers[row["after"]["epoch"]] = facts["gateways"].get(row["after"]["address"], {}).get("number")
         if row["subject"] == "turn" and row["change"] == "INSERT":
             ran[numbers.get(row["epoch"])] += 1
+    turns = origins(facts)
+    passed = collections.Counter(op["gateway"] for op in facts["ops"] if op["what"] == "command" and op["accepted"]
+                                 and numbers.get(turns.get(op["turn"], (None, None))[0]) != op["gateway"])
     every = [one["number"] for one in facts["gateways"].values()]
-    check("every gateway took requests and ran turns", all(took[number] and ran[number] for number in every), (took, ran))
-    print("      by gateways: " + ", ".join(f"{number} took {took[number]} and ran {ran[number]} turns" for number in every)
-          + f"; there were {len(numbers)} runs of gateways")
+    check("every gateway took requests, passed some on and ran turns",
+          all(took[number] and passed[number] and ran[number] for number in every), (took, passed, ran))
+    shares = [f"{number} took {took[number]}, passed {passed[number]} commands on and ran {ran[number]} turns" for number in every]
+    print(f"      by gateways: {', '.join(shares)}; there were {len(numbers)} runs of gateways")
+    told = [name for told in facts["told"].values() for _, name, _ in told]
+    print(f"      watchers were told of {len(told) - told.count(RESET)} events, and {told.count(RESET)} times to look anew")
     changes = collections.Counter(row["subject"] for row in facts["trace"])
     print(f"      judged: {len(facts['messages'])} messages, {len(facts['tasks'])} tasks, {len(facts['audit'])} rows of the audit, "
-          f"{sum(map(len, facts['marks'].values()))} commands, "
+          f"{sum(map(len, facts['marks'].values()))} commands, {len(facts['lines'])} lines of a vault, "
+          f"{len(facts['requests'])} requests, of which {len(facts['ran'])} ran on the host, "
           + ", ".join(f"{count} changes of {name}s" for name, count in sorted(changes.items())))
     moved = [max((s for s in found.values() if s is not None), default=0) for _, found in takeovers(facts)]
     if moved:
@@ -146,8 +178,8 @@ def say_what_happened(facts):
           f"questions without an answer: {len(unanswered(facts))}")
 
 
-def verdict(fleet, history_path):
-    facts = gather(fleet.cluster.primary, fleet, history_path)
+def verdict(fleet, history_path, watchers):
+    facts = gather(fleet.cluster.primary, fleet, history_path, watchers)
     with open(f"{fleet.work}/facts.json", "w") as file:
         json.dump(facts, file)
     say_what_happened(facts)
@@ -163,24 +195,34 @@ def main():
     check(f"the judge finds each thing that was made wrong, by {len(RULES)} rules", not wrong, wrong)
     if wanted.self_test:
         return finish()
-    more = "".join(f" --without {kind}" for kind in wanted.without)
+    more = "".join([*(f" --without {kind}" for kind in wanted.without),
+                    *(f" --{name}" for name in ("long", "minute", "scenario") if getattr(wanted, name))])
     print(f"seed {wanted.seed}: the same again with --seed {wanted.seed} --faults {wanted.faults}{more}")
     # The end by a signal clears away too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     work = os.path.dirname(HOME)
     history_path = f"{work}/history.jsonl"
-    history, fleet = History(history_path), Fleet(work)
+    history, fleet = History(history_path), Fleet(work, wanted.people, scenario=wanted.scenario)
     begun = time.monotonic()
     try:
         fleet.make()
         print(f"      the fleet is there after {time.monotonic() - begun:.0f} s", flush=True)
+        watchers = [Watcher(gateway) for gateway in fleet.gateways]
+        for watcher in watchers:
+            watcher.start()
+        check("all who watch are there", all(watcher.listens.wait(60) for watcher in watchers))
+        if wanted.scenario:
+            scenario(fleet)
         campaign(fleet, history, wanted)
         fleet.heal()
         for gateway in fleet.gateways:
             check(f"gateway {gateway.number} is up", gateway.start())
         works_again(fleet, history)
+        hear_all(fleet, history, watchers)
+        for watcher in watchers:
+            watcher.ended.set()
         settle(fleet.cluster.primary)
-        verdict(fleet, history_path)
+        verdict(fleet, history_path, watchers)
         print(f"      {time.monotonic() - begun:.0f} s")
     finally:
         fleet.end()

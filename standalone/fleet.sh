@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # Faults on a fleet under load: PostgreSQL with a synchronous replica, three gateways in a group, each with a home and a machine of its
-# own, and two Docker engines that all of them use. Processes are killed and stopped, networks are cut between any two, the database is
-# restarted and failed over, gateways come back after others have replaced them, clocks jump by five minutes. Every change of the
-# database waits for the replica, so nothing that was acknowledged may be lost. Then a judge that knows nothing of the program compares
-# what clients were told with the database and the workspaces, and who owned what when with the database's own record of it.
-# Engines and machines are in network namespaces of their own. There is no Podman: flock refuses it as an engine, because it does not do
-# all that a sandbox asks for (docs/engines.md).
+# own, and two Docker engines that all of them use. Processes and sandboxes are killed and stopped, networks are cut between any two, the
+# database is restarted and failed over, gateways come back after others have replaced them, clocks jump by five minutes. Meanwhile people
+# post, chat, give tasks over A2A, have commands approved, change members and have lines written into a vault, by any gateway, which passes
+# on what is of an agent that another one has; and at each gateway somebody watches the events of all. Every change of the database waits
+# for the replica, so nothing that was acknowledged may be lost. Then a judge that knows nothing of the program compares what clients were
+# told with the database and the files, and who owned what when with the database's own record of it.
+# Engines and machines are in network namespaces of their own, and the gateways reach each other by a bridge in one more. There is no
+# Podman: flock refuses it as an engine, because it does not do all that a sandbox asks for (docs/engines.md).
 # Needs root, python3, a C compiler, dockerd, iptables, ip, nsenter and unshare; installs Debian's PostgreSQL where it is missing.
 #
-#   ./standalone/fleet.sh                  25 faults, less than five minutes
-#   ./standalone/fleet.sh --faults 1000    more of them, which last up to a minute
-#   ./standalone/fleet.sh --seed 7         the same faults and the same load again
-#   ./standalone/fleet.sh --without skew   leaves a kind of faults out; also as in cut/engine
-#   ./standalone/fleet.sh --self-test      tries the judge on doctored histories, without a fleet
+#   ./standalone/fleet.sh                       25 faults, less than five minutes
+#   ./standalone/fleet.sh --minute              the same, and in one of them a gateway stands still for a minute
+#   ./standalone/fleet.sh --faults 1000 --long  more of them, and those that last take up to a minute
+#   ./standalone/fleet.sh --scenario            the team of standalone/scenario does its work first, before anything fails
+#   ./standalone/fleet.sh --seed 7              the same faults and the same load again
+#   ./standalone/fleet.sh --without skew        leaves a kind of faults out; also as in cut/peer
+#   ./standalone/fleet.sh --self-test           tries the judge on doctored histories, without a fleet
 #   FLOCK_KEEP=1 keeps the homes, the history and the facts of a run.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,4 +1,4 @@
-"""The judge of a fleet campaign: rules over what clients were told and what the database and the workspaces have in the end.
+"""The judge of a fleet campaign: rules over what clients were told and what the database and the files have in the end.
 
 It knows the stored form of a few tables and nothing of the program. Each rule gives the faults that it found as texts.
 The facts are a dictionary; `fleet_facts.py` says how they are gathered.
@@ -12,6 +12,8 @@ import struct
 WORD = re.compile(r"w\d+x\d+x[0-9a-f]{8}")
 # The time within which others go on with the work of a gateway that is gone, and that until it counts as dead, in seconds.
 TAKEN_OVER, SILENT_FOR = 10.0, 6.0
+# The events that watchers are told of, by what the trace has of them, and the one that says that some may be missing.
+EVENTS, RESET = {"message": ["channel.message"], "turn": ["turn.started", "turn.ended"]}, "reset"
 # How far apart two readings of the time can be that happened in this order: the kernel tells it in hundredths of a second.
 TICK = 0.02
 
@@ -95,6 +97,81 @@ def tasks(facts):
             yield f"task {op['told']} of {op['word']} is {row['state']} and was said to be {said}"
 
 
+def lines(facts):
+    """A line that an agent said it added to a file of a vault is in it once, and every other at most once."""
+    found = collections.Counter(facts["lines"])
+    tried = {op["word"] for op in facts["ops"] if op["what"] == "line"}
+    for op in accepted(facts, "line"):
+        if not found[op["word"]]:
+            yield f"{op['word']} was added to a vault by {op['agent']} and is not in it"
+    for word, count in found.items():
+        if count > 1:
+            yield f"{word} is in a vault {count} times"
+        if word not in tried:
+            yield f"{word} is in a vault and nobody asked for it"
+
+
+def requests(facts):
+    """A request that an agent told of is there, and nothing made two."""
+    found = collections.defaultdict(list)
+    for row in facts["requests"]:
+        for word in WORD.findall(row["body"])[:1]:
+            found[word].append(row["id"])
+    for word, ids in found.items():
+        if len(ids) > 1:
+            yield f"{word} made {len(ids)} requests: {ids}"
+    for op in accepted(facts, "request"):
+        if op["told"] not in found.get(op["word"], []):
+            yield f"request {op['told']} of {op['word']} was told and is not there"
+
+
+def decisions(facts):
+    """A decision that was acknowledged counts. What was approved ran on the host once, or at most once if it failed, and what was
+    denied or waits never did. Somebody may deny what somebody else has approved, until it begins."""
+    tried, told = collections.defaultdict(set), collections.defaultdict(set)
+    for op in facts["ops"]:
+        if op["what"] == "decide" and "request" in op:
+            tried[op["request"]].add(op["how"])
+            if op["accepted"]:
+                told[op["request"]].add(op["how"])
+    ran, there = collections.Counter(facts["ran"]), {row["id"] for row in facts["requests"]}
+    for request in told:
+        if request not in there:
+            yield f"request {request} was decided and is not there"
+    for row in facts["requests"]:
+        decided, maybe = told[row["id"]], tried[row["id"]]
+        might = set() if decided else {"waiting"}
+        if "approve" in maybe and "deny" not in decided:
+            might |= {"done", "failed"}
+        if "deny" in maybe:
+            might.add("denied")
+        if row["state"] not in might:
+            yield f"request {row['id']} is {row['state']}, people tried {sorted(maybe)}, and {sorted(decided)} was acknowledged"
+        word = next(iter(WORD.findall(row["body"])), None)
+        count = ran.pop(word, 0)
+        if count not in {"done": [1], "failed": [0, 1]}.get(row["state"], [0]):
+            yield f"{word} of request {row['id']}, which is {row['state']}, ran on the host {count} times"
+    for word in ran:
+        yield f"{word} ran on the host and was no request"
+
+
+def crews(facts):
+    """Who was said to have joined or left a channel has. A change that got no answer may come into effect later than others."""
+    last, maybe = {}, collections.defaultdict(set)
+    for op in facts["ops"]:
+        if op["what"] == "member" and "member" in op:
+            key = op["channel"], op["member"]
+            if op["accepted"]:
+                last[key] = op["how"]
+            else:
+                maybe[key].add(op["how"])
+    there = {(row["channel"], row["member"]) for row in facts["crews"]}
+    for key in sorted({*last, *maybe, *there}):
+        might = {last.get(key, "remove"), *maybe[key]}
+        if ("add" if key in there else "remove") not in might:
+            yield f"{key[1]} is {'' if key in there else 'not '}in {key[0]}, and the last answers said {sorted(might)}"
+
+
 def shown(facts):
     """Each agent of a channel was given each message of people in it once."""
     for agent, counts in facts["shown"].items():
@@ -129,8 +206,11 @@ def unanswered(facts):
 def agent_of(row):
     """The agent that a row of the trace is about, or `None`."""
     found = row["after"] or row["before"]
-    if row["subject"] in ("delivery", "usage"):
+    if row["subject"] == "usage":
         return found["agent"]
+    if row["subject"] == "delivery":
+        # Without a turn, it is the place from which a new member reads, which any gateway sets.
+        return found["agent"] if any(one and one["inflight_turn"] for one in (row["before"], row["after"])) else None
     if row["subject"] == "turn":
         parts = found["session"].split(":")
         return parts[1] if len(parts) > 1 else None
@@ -233,12 +313,13 @@ def ownership(facts):
 
 def acts(facts):
     """What gateways did outside of the database falls into the times in which they owned the agent: each command that ran in a
-    sandbox of theirs, and each answer of a command that they gave. So the leases are linearizable for those who see them."""
+    sandbox of theirs. Each answer is that of the turn that ran the command, at the gateway where that turn began, and between
+    question and answer; any gateway may have passed it on. So the leases are linearizable for those who see them."""
     times, homes = ownership(facts)
+    turns, ran = origins(facts), {}
 
-    def owned(agent, key, value, begun, ended):
-        return any((homes.get(one["epoch"]) or {}).get(key) == value and one["since"] <= ended + TICK and begun <= one["until"] + TICK
-                   for one in times.get(agent, []))
+    def sandboxes(epoch):
+        return (homes.get(epoch) or {}).get("sandboxes")
 
     for agent, marks in facts["marks"].items():
         for word, at, home in marks:
@@ -247,11 +328,69 @@ def acts(facts):
             except ValueError:
                 yield f"{word} left no time in the workspace of {agent}"
                 continue
-            if not owned(agent, "sandboxes", home, at, at):
+            ran[word] = at, home
+            if not any(sandboxes(one["epoch"]) == home and one["since"] - TICK <= at <= one["until"] + TICK
+                       for one in times.get(agent, [])):
                 yield f"{word} ran in a sandbox of the home {home} at {at} while another gateway had {agent}"
     for op in accepted(facts, "command"):
-        if not owned(op["agent"], "number", op["gateway"], op["sent"], op["ended"]):
-            yield f"{op['word']} was answered by gateway {op['gateway']} while another one had {op['agent']}"
+        epoch, since = turns.get(op["turn"], (None, float("inf")))
+        # A command that left no mark is found by another rule.
+        at, home = ran.get(op["word"], (since, None))
+        if not op["sent"] - TICK <= since <= at + TICK <= op["ended"] + 2 * TICK:
+            yield (f"{op['word']} was asked at {op['sent']}, ran at {at} and was answered at {op['ended']} by turn {op['turn']}, "
+                   f"which began at {since}")
+        elif home and sandboxes(epoch) != home:
+            yield f"{op['word']} ran in a sandbox of the home {home}, and gateway {epoch} answered by its turn {op['turn']}"
+
+
+def origins(facts):
+    """The gateway that wrote each message, and that began each turn, with the time, by the name that watchers have for it."""
+    found = {}
+    for row in facts["trace"]:
+        if row["subject"] in EVENTS and row["change"] == "INSERT":
+            after = row["after"]
+            name = after["id"] if row["subject"] == "turn" else f"{after['channel']} {after['seq']}"
+            found[name] = row["epoch"], row["up"]
+    return found
+
+
+# What watchers are told of, if it was acknowledged.
+NEWS = ("note", "ask", "linger", "command")
+
+
+def news_of(op):
+    """The events of something that was acknowledged."""
+    if op["what"] == "command":
+        return [(name, op["turn"]) for name in EVENTS["turn"]]
+    return [(name, f"{op['channel']} {op['told']}") for name in EVENTS["message"]]
+
+
+def looked_anew(told, known, op, of):
+    """Whether a watcher was told to look anew before it was told of something later of the same gateway. The events of each gateway
+    come in their order, so one that was overtaken does not come any more."""
+    epoch = known.get(of, (None, 0.0))[0]
+    for at, name, other in told:
+        if at >= op["sent"] and name == RESET:
+            return True
+        whose, since = known.get(other, (None, 0.0))
+        if whose == epoch and since > op["ended"] + TICK:
+            return False
+    return False
+
+
+def news(facts):
+    """Whoever watches any gateway is told of each message and each turn of all gateways at most once, and of those that were
+    acknowledged once, or to look anew."""
+    known = origins(facts)
+    for watched, told in facts["told"].items():
+        counts = collections.Counter((name, of) for _, name, of in told if name != RESET)
+        for (name, of), count in counts.items():
+            if count > 1:
+                yield f"{name} {of} came {count} times to whoever watches gateway {watched}"
+        for op in accepted(facts, *NEWS):
+            for name, of in news_of(op):
+                if not counts[name, of] and not looked_anew(told, known, op, of):
+                    yield f"{name} {of} of {op['word']} never came to whoever watches gateway {watched}, nor was it told so"
 
 
 def one_runner(facts):
@@ -363,10 +502,15 @@ RULES = {
     "messages have their numbers": numbers,
     "commands run once": commands,
     "tasks are there once and end": tasks,
+    "lines are in a vault once": lines,
+    "requests are there once": requests,
+    "decisions count and run once": decisions,
+    "members are those that were said": crews,
     "each message is shown once": shown,
     "answers come once": answers,
     "one owner at any time": owners,
     "only owners act": acts,
+    "watchers are told once": news,
     "a turn is run by one gateway": one_runner,
     "the work of a gateway that is gone goes on": goes_on,
     "the audit is a chain": audit,

@@ -1,16 +1,22 @@
-"""Clients of a fleet under faults. Each writes down what it asked and what it was told, and that is all the checker has of it."""
+"""Clients of a fleet under faults. Each writes down what it asked and what it was told, and that is all the checker has of it.
+Others watch, and write down which events they were told of."""
 
 import http.client
 import json
 import random
+import re
 import threading
 import time
 import urllib.error
 import urllib.request
 
+from fleet_checker import EVENTS, RESET
+
 # A channel that all agents read in silence, and one for each of them, who answers in it.
 AGENTS = ["ada", "bob", "cyd", "dan", "eve", "fay"]
 SILENT, ANSWERED = "all-hands", {f"desk-{agent}": agent for agent in AGENTS}
+# A vault, and the file in it to which all agents add lines.
+VAULT, LINES = "notes", "lines.md"
 # A request that gets no answer is given up after this time, in seconds.
 PATIENCE = 20
 # A request that was not taken is asked again, at each gateway so often, after this pause in seconds.
@@ -22,8 +28,13 @@ def up():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def crew(number):
+    """The channel whose members only this client changes."""
+    return f"crew{number}"
+
+
 class NotTaken(Exception):
-    """A gateway did not take a request: it does not listen, or another one takes care of the agent. Nothing was done."""
+    """A gateway did not take a request: it does not listen, or reaches none that takes care of the agent. Nothing was done."""
 
 
 class History:
@@ -47,9 +58,12 @@ class Client(threading.Thread):
         self.number, self.gateways, self.history = number, gateways, history
         self.choose = random.Random(f"{seed} {number}")
         self.ended, self.machine, self.count = threading.Event(), None, 0
+        # What the request in hand would change, for the case that it gets no answer; and who has joined this client's channel.
+        self.tried, self.guests = {}, []
 
     def run(self):
-        kinds = {self.note: 8, self.ask: 4, self.linger: 2, self.command: 6, self.errand: 3}
+        kinds = {self.note: 8, self.ask: 4, self.linger: 2, self.command: 6, self.errand: 3, self.line: 3, self.member: 2,
+                 self.request: 2, self.decide: 2}
         while not self.ended.is_set():
             one = self.choose.choices(list(kinds), list(kinds.values()))[0]
             is_accepted = self.once(one)
@@ -68,12 +82,13 @@ class Client(threading.Thread):
         """Asks for one thing and writes down what was told; whether it was accepted. `target` is the agent or the channel, and
         is chosen if there is none. Without a gateway, any of them will do."""
         self.count += 1
-        target = target or self.choose.choice(AGENTS if one in (self.command, self.errand) else sorted(ANSWERED))
+        target = target or self.choose.choice(sorted(ANSWERED) if one in (self.ask, self.linger) else AGENTS)
         word = f"w{self.number}x{self.count}x{self.choose.getrandbits(32):08x}"
-        begun, told, more = up(), "", {"agent": None, "channel": None}
+        begun, told, more = up(), "", {}
         among = [gateway] if gateway else self.choose.sample(self.gateways, len(self.gateways))
         for attempt in range(1 if gateway else ROUNDS * len(among)):
             sent, asked = up(), among[attempt % len(among)]
+            self.tried = {}
             try:
                 told, outcome, more = one(asked, word, target)
             except NotTaken as error:
@@ -87,16 +102,17 @@ class Client(threading.Thread):
             break
         self.history.add(what=one.__name__, client=self.number, word=word, begun=begun, sent=sent, ended=up(),
                          gateway=asked.number, attempts=attempt + 1, accepted=outcome == "accepted", told=told, outcome=outcome,
-                         **more)
+                         **{"agent": None, "channel": None, **self.tried, **more})
         return outcome == "accepted"
 
-    def call(self, gateway, path, body):
+    def call(self, gateway, path, body=None):
+        """A request, by POST if there is a body: the status and the answer."""
         if gateway.machine is not self.machine:
             # The sockets of this thread are on that machine from now on.
             gateway.machine.enter()
             self.machine = gateway.machine
         address = f"http://127.0.0.1:{gateway.port}{path}"
-        request = urllib.request.Request(address, json.dumps(body).encode(), method="POST", headers={
+        request = urllib.request.Request(address, None if body is None else json.dumps(body).encode(), headers={
             "Content-Type": "application/json", "Authorization": f"Bearer {gateway.token}"})
         try:
             with OPENER.open(request, timeout=PATIENCE) as response:
@@ -128,13 +144,52 @@ class Client(threading.Thread):
         """A question whose answer takes a while, so that something is under way at most times."""
         return self.post(gateway, channel, f"linger {word}")
 
+    def chat(self, gateway, text, agent, sign):
+        """Has an agent use a tool. Only a sign of the tool's own says that it did: the script would also pass on that it failed."""
+        body = {"model": agent, "messages": [{"role": "user", "content": text}]}
+        status, answer = self.call(gateway, "/v1/chat/completions", body)
+        answered = json.loads(answer) if status == 200 else {}
+        said = answered["choices"][0]["message"]["content"] or "" if answered else ""
+        outcome = "accepted" if re.search(sign, said) else f"status {status}"
+        return (said or answer)[:200], outcome, {"agent": agent, "turn": answered.get("id", "").removeprefix("chatcmpl-")}
+
     def command(self, gateway, word, agent):
-        messages = [{"role": "user", "content": f"command {word}"}]
-        status, answer = self.call(gateway, "/v1/chat/completions", {"model": agent, "messages": messages})
-        text = json.loads(answer)["choices"][0]["message"]["content"] if status == 200 else ""
-        # Only the command's own output says that it ran: the script would also pass on that it failed.
-        outcome = "accepted" if f"marked:command {word}" in text else f"status {status}"
-        return (text or answer)[:200], outcome, {"agent": agent}
+        return self.chat(gateway, f"command {word}", agent, f"marked:command {word}")
+
+    def line(self, gateway, word, agent):
+        """A line that an agent adds to a file of a vault."""
+        return self.chat(gateway, f"line {word}", agent, "^added ")
+
+    def request(self, gateway, word, agent):
+        """A command on the host that an agent asks for. Its answer has the number under which people decide about it."""
+        told, outcome, more = self.chat(gateway, f"host {word}", agent, "^r-[0-9a-z]+: not done")
+        return told.partition(":")[0] if outcome == "accepted" else told, outcome, more
+
+    def decide(self, gateway, _, __):
+        """A decision about something that waits, whoever was told of it."""
+        status, answer = self.call(gateway, "/api/approvals")
+        waiting = [row for row in json.loads(answer)["requests"] if row["state"] == "waiting"] if status == 200 else []
+        if not waiting:
+            return "", f"nothing waits: status {status}", {}
+        row, how = self.choose.choice(waiting), self.choose.choice(["approve", "approve", "deny"])
+        self.tried = {"request": row["id"], "how": how}
+        body = {"by": f"person{self.number}", **({"sha256": row["sha256"]} if how == "approve" else {})}
+        status, _ = self.call(gateway, f"/api/approvals/{row['id']}/{how}", body)
+        return "", "accepted" if status == 200 else f"status {status}", {}
+
+    def member(self, gateway, word, agent):
+        """Somebody joins or leaves a channel: an agent, or a person who comes and goes only once."""
+        how, name = self.choose.choice(["add", "remove"]), agent
+        if self.choose.random() < 0.5:
+            how, name = ("remove", self.guests.pop()) if how == "remove" and self.guests else ("add", f"human:{word}")
+        self.tried = {"channel": crew(self.number), "member": name, "how": how}
+        body = {how: [name], "as": f"person{self.number}"}
+        status, answer = self.call(gateway, f"/api/channels/{crew(self.number)}/members", body)
+        if status != 200:
+            return answer[:200], f"status {status}", {}
+        if (how, name) == ("add", f"human:{word}"):
+            self.guests.append(name)
+        return "", "accepted", {}
 
     def errand(self, gateway, word, agent):
         params = {"message": {"messageId": word, "role": "ROLE_USER", "parts": [{"text": f"errand {word}"}]},
@@ -145,6 +200,54 @@ class Client(threading.Thread):
         if task:
             return task["id"], "accepted", {"agent": agent, "state": task["status"]["state"]}
         return answer[:200], f"status {status}", {"agent": agent}
+
+
+class Watcher(threading.Thread):
+    """Somebody who follows at one gateway what happens at all of them, and after each break goes on where it was."""
+
+    def __init__(self, gateway):
+        super().__init__(daemon=True)
+        self.gateway, self.place, self.told = gateway, None, []
+        self.listens, self.ended = threading.Event(), threading.Event()
+
+    def run(self):
+        self.gateway.machine.enter()
+        while not self.ended.is_set():
+            try:
+                self.follow()
+            except (OSError, ValueError, http.client.HTTPException):
+                pass
+            self.ended.wait(0.1)
+
+    def follow(self):
+        """Reads a stream to its end. It is never silent for as long as a client waits."""
+        types = ",".join(name for names in EVENTS.values() for name in names)
+        headers = {"Authorization": f"Bearer {self.gateway.token}", **({"Last-Event-ID": self.place} if self.place else {})}
+        address = f"http://127.0.0.1:{self.gateway.port}/api/events?types={types}"
+        with OPENER.open(urllib.request.Request(address, headers=headers), timeout=PATIENCE) as stream:
+            if not self.place:
+                # Without a place, nobody can say what it missed.
+                self.note(RESET)
+            self.listens.set()
+            event = {}
+            for line in stream:
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                if name or value:
+                    event[name] = value
+                    continue
+                self.take(event.get("event"), json.loads(event.get("data", "{}")))
+                self.place, event = event.get("id", self.place), {}
+
+    def take(self, name, data):
+        if name in EVENTS["message"]:
+            self.note(name, f"{data['channel']} {data['seq']}")
+        elif name in EVENTS["turn"]:
+            self.note(name, data["turn"])
+        elif name == RESET:
+            self.note(name)
+
+    def note(self, name, of=""):
+        self.told.append((up(), name, of))
 
 
 # A proxy of the environment is not for these machines.

@@ -4,18 +4,29 @@ import copy
 import hashlib
 import struct
 
-from fleet_checker import RULES, TAKEN_OVER, WORD, agent_of, by_people, judge, takeovers
+from fleet_checker import NEWS, RESET, RULES, TAKEN_OVER, WORD, agent_of, by_people, judge, news_of, ownership, takeovers
 
 
 def made_up():
-    """A small history in which all is well: the second of two gateways goes on with what the first one had, and some of everything."""
-    words = [f"w0x{number}x{number:08x}" for number in range(1, 9)]
+    """A small history in which all is well: the second of two gateways goes on with what the first one had, and some of everything.
+    The second one passed a request on, and who watched it missed a message and was told so."""
+    words = [f"w0x{number}x{number:08x}" for number in range(1, 18)]
     op = {"client": 0, "begun": 2.0, "sent": 2.0, "ended": 4.0, "gateway": 0, "accepted": True}
     ops = [{**op, "what": "note", "word": word, "told": seq, "channel": "all-hands"} for seq, word in enumerate(words[:3], 1)]
     ops += [{**op, "what": "ask", "word": words[3], "told": 1, "channel": "desk-ada"}]
-    ops += [{**op, "what": "command", "word": word, "told": "", "agent": "ada"} for word in words[4:6]]
+    ops += [{**op, "what": "command", "word": word, "told": "", "agent": "ada", "turn": f"turn{number}", "gateway": number % 2}
+            for number, word in enumerate(words[4:6], 4)]
     ops += [{**op, "what": "errand", "word": words[6], "told": "t1", "agent": "ada", "state": "TASK_STATE_COMPLETED"}]
     ops += [{**op, "what": "note", "word": words[7], "told": "", "channel": "all-hands", "accepted": False}]
+    ops += [{**op, "what": "line", "word": words[8], "told": "added 30 bytes", "agent": "ada"}]
+    ops += [{**op, "what": "request", "word": word, "told": f"r-{number}", "agent": "ada"}
+            for number, word in enumerate(words[9:12])]
+    ops += [{**op, "what": "decide", "word": word, "told": "", "request": f"r-{number}", "how": how}
+            for number, (word, how) in enumerate(zip(words[12:14], ("approve", "deny")))]
+    ops += [{**op, "what": "member", "word": word, "told": "", "channel": "crew0", "member": f"human:{name}", "how": how}
+            for word, name, how in zip(words[14:], ("stays", "left", "left"), ("add", "add", "remove"))]
+    requests = [{"id": f"r-{number}", "state": state, "body": f"echo 'host {word}'"}
+                for number, (word, state) in enumerate(zip(words[9:12], ("done", "denied", "waiting")))]
     messages = [{"channel": "all-hands", "seq": seq, "author": "human:p", "content": f"note {word}"}
                 for seq, word in enumerate(words[:3], 1)]
     messages += [{"channel": "desk-ada", "seq": 1, "author": "human:p", "content": f"ask {words[3]}"},
@@ -34,7 +45,8 @@ def made_up():
         return {"kind": "agent", "subject": agent, "epoch": epoch, "token": token}
 
     def turn(number, agent, state):
-        return {"id": f"turn{number}", "session": f"agent:{agent}:flock:channel:desk-{agent}", "state": state}
+        kind = f"request:turn{number}" if number > 3 else f"channel:desk-{agent}"
+        return {"id": f"turn{number}", "session": f"agent:{agent}:flock:{kind}", "state": state}
 
     note(1, None, "gateway", "START", None, gateway(1))
     note(1, None, "lease", "START", None, lease("ada", 1, 1))
@@ -43,14 +55,19 @@ def made_up():
     note(2, 1, "turn", "INSERT", None, turn(1, "ada", "running"))
     note(2, 2, "turn", "INSERT", None, turn(2, "bob", "running"))
     note(2, 2, "usage", "INSERT", None, {"agent": "bob", "turn": "turn2"})
+    for number in (4, 5):
+        note(2, 1, "turn", "INSERT", None, turn(number, "ada", "running"))
+        note(3, 1, "turn", "UPDATE", turn(number, "ada", "running"), turn(number, "ada", "done"))
     note(3, 2, "turn", "UPDATE", turn(2, "bob", "running"), turn(2, "bob", "done"))
     note(4, 2, "message", "INSERT", None, {"id": 1, "channel": "all-hands", "seq": 1, "author": "human:p", "turn": None})
+    # Bob belongs to the second gateway, and joins a channel by the first one.
+    note(4, 1, "delivery", "UPDATE", {"agent": "bob", "inflight_turn": None}, {"agent": "bob", "inflight_turn": None})
     note(12, 2, "gateway", "UPDATE", gateway(1), gateway(1, 2))
     note(12, 2, "lease", "UPDATE", lease("ada", 1, 1), lease("ada", None, 1))
     note(12, 2, "lease", "UPDATE", lease("ada", None, 1), lease("ada", 2, 2))
     note(13, 2, "turn", "UPDATE", turn(1, "ada", "running"), turn(1, "ada", "interrupted"))
     note(13, 2, "turn", "INSERT", None, turn(3, "ada", "running"))
-    note(14, 2, "delivery", "UPDATE", {"agent": "ada"}, {"agent": "ada"})
+    note(14, 2, "delivery", "UPDATE", {"agent": "ada", "inflight_turn": None}, {"agent": "ada", "inflight_turn": "turn3"})
     audit, previous = [], "00" * 32
     for number in (1, 2, 3):
         row = {"id": number, "at": number, "actor": "a", "action": "b", "subject": "c", "level": "GREEN", "detail": "d",
@@ -58,10 +75,15 @@ def made_up():
         inner = b"".join(struct.pack("<Q", len(field)) + field.encode() for field in (str(number), *"abc", "GREEN", "d", "", ""))
         previous = hashlib.sha256(b"flock-audit-2\0" + bytes.fromhex(previous) + hashlib.sha256(inner).digest()).hexdigest()
         audit.append({**row, "hash": previous})
+    news = [(4.0, *one) for op in ops if op["accepted"] and op["what"] in NEWS for one in news_of(op)]
+    late = (14.0, "turn.started", "turn3")
+    told = {0: [(1.0, RESET, ""), *news, late], 1: [(1.0, RESET, ""), *news[1:], (12.0, RESET, ""), late]}
     shown = {word: 1 for word in words[:3]}
     marks = [(word, "3", "aa") for word in words[4:6]]
-    return {"ops": ops, "away": [{"epoch": 1, "at": 5.0, "until": 20.0}], "paces": [(0.0, 0.01), (6.0, 0.01)], "messages": messages, "tasks": [{"id": "t1", "state": "completed", "request": words[6]}],
-            "trace": trace, "audit": audit, "audit_base": None, "marks": {"ada": marks, "bob": []},
+    return {"ops": ops, "away": [{"epoch": 1, "at": 5.0, "until": 20.0}], "paces": [(0.0, 0.01), (6.0, 0.01)], "messages": messages,
+            "tasks": [{"id": "t1", "state": "completed", "request": words[6]}], "lines": [words[8]], "requests": requests,
+            "ran": [words[9]], "crews": [{"channel": "crew0", "member": "human:stays"}], "trace": trace, "told": told,
+            "audit": audit, "audit_base": None, "marks": {"ada": marks, "bob": []},
             "shown": {"ada": {**shown, words[3]: 1}, "bob": shown}, "members": {"all-hands": ["ada", "bob"], "desk-ada": ["ada"]},
             "answering": {"desk-ada": ["ada"]},
             "gateways": {"127.0.0.1:1": {"number": 0, "sandboxes": "aa"}, "127.0.0.1:2": {"number": 1, "sandboxes": "bb"}}}
@@ -179,6 +201,105 @@ def leave_task(facts):
     return "tasks are there once and end"
 
 
+def lose_line(facts):
+    facts["lines"].remove(safe(facts, "line")["word"])
+    return "lines are in a vault once"
+
+
+def double_line(facts):
+    facts["lines"].append(next(iter(facts["lines"])))
+    return "lines are in a vault once"
+
+
+def invent_line(facts):
+    facts["lines"].append("w9x9xffffffff")
+    return "lines are in a vault once"
+
+
+def lose_request(facts):
+    op = safe(facts, "request")
+    facts["requests"] = [row for row in facts["requests"] if row["id"] != op["told"]]
+    return "requests are there once"
+
+
+def double_request(facts):
+    row = next(row for row in facts["requests"] if WORD.search(row["body"]))
+    facts["requests"].append({**row, "id": "r-another"})
+    return "requests are there once"
+
+
+def decided(facts, how):
+    """A request that was decided so, by what was acknowledged, and the word of its command."""
+    request = next(op["request"] for op in facts["ops"] if op["what"] == "decide" and op["accepted"] and op["how"] == how)
+    row = next(row for row in facts["requests"] if row["id"] == request)
+    return row, WORD.search(row["body"])[0]
+
+
+def forget_approval(facts):
+    decided(facts, "approve")[0]["state"] = "waiting"
+    return "decisions count and run once"
+
+
+def forget_denial(facts):
+    """What was denied is done as if it had been approved."""
+    row, word = decided(facts, "deny")
+    row["state"] = "done"
+    facts["ran"].append(word)
+    return "decisions count and run once"
+
+
+def run_denied(facts):
+    facts["ran"].append(decided(facts, "deny")[1])
+    return "decisions count and run once"
+
+
+def run_undecided(facts):
+    """A command runs on the host that nobody tried to approve."""
+    tried = {op.get("request") for op in facts["ops"]}
+    row = next(row for row in facts["requests"] if row["id"] not in tried)
+    row["state"] = "done"
+    facts["ran"].append(WORD.search(row["body"])[0])
+    return "decisions count and run once"
+
+
+def run_again(facts):
+    facts["ran"].append(next(iter(facts["ran"])))
+    return "decisions count and run once"
+
+
+def run_never(facts):
+    row = next(row for row in facts["requests"] if row["state"] == "done")
+    facts["ran"].remove(WORD.search(row["body"])[0])
+    return "decisions count and run once"
+
+
+def lose_decided(facts):
+    facts["requests"].remove(decided(facts, "approve")[0])
+    return "decisions count and run once"
+
+
+def guest_who(facts, how):
+    """The last change of a person who was said to have joined and to have stayed, or to have left."""
+    changes = {op["member"]: op for op in facts["ops"] if op["what"] == "member" and op.get("member", "").startswith("human:")}
+    op = next(op for op in changes.values() if op["accepted"] and op["how"] == how)
+    return {"channel": op["channel"], "member": op["member"]}
+
+
+def lose_member(facts):
+    facts["crews"].remove(guest_who(facts, "add"))
+    return "members are those that were said"
+
+
+def keep_member(facts):
+    facts["crews"].append(guest_who(facts, "remove"))
+    return "members are those that were said"
+
+
+def invent_member(facts):
+    facts["crews"].append({"channel": "crew0", "member": "human:nobody"})
+    return "members are those that were said"
+
+
 def show_twice(facts):
     agent, counts = next((agent, counts) for agent, counts in facts["shown"].items() if counts)
     counts[next(iter(counts))] = 2
@@ -270,6 +391,14 @@ def foreign_turn(facts):
     return "one owner at any time"
 
 
+def foreign_delivery(facts):
+    """A gateway that lives gives an agent of another one its messages."""
+    at = next(at for at, row in enumerate(facts["trace"]) if row["subject"] == "delivery" and row["after"]["inflight_turn"])
+    facts["trace"][at]["epoch"] = next(row["after"]["epoch"] for row in facts["trace"] if row["subject"] == "gateway"
+                                       and row["change"] != "DELETE" and row["after"]["epoch"] != facts["trace"][at]["epoch"])
+    return "one owner at any time"
+
+
 def third_gateway(facts):
     """More gateways live than there are homes."""
     row = next(row for row in facts["trace"] if row["subject"] == "gateway" and row["after"]["ended_at"] is None)
@@ -311,12 +440,45 @@ def act_late(facts):
 
 
 def answer_elsewhere(facts):
-    """A gateway answers for an agent that another one has at that time."""
+    """A gateway answers, by a turn of its own, for an agent whose command another one ran."""
+    op, homes = safe(facts, "command"), ownership(facts)[1]
+    row = next(row for row in facts["trace"] if row["subject"] == "turn" and row["after"]["id"] == op["turn"])
+    row["epoch"] = next(epoch for epoch, home in homes.items() if home != homes[row["epoch"]])
+    return "only owners act"
+
+
+def answer_old(facts):
+    """An answer that was there before the question."""
     op = safe(facts, "command")
-    op["gateway"] = next(one["number"] for one in facts["gateways"].values() if one["number"] != op["gateway"])
-    # So soon that nothing has moved meanwhile.
     op["sent"] = op["ended"]
     return "only owners act"
+
+
+def answer_of_nobody(facts):
+    """An answer by a turn that no gateway began."""
+    safe(facts, "command")["turn"] = "another"
+    return "only owners act"
+
+
+def tell_twice(facts):
+    told = next(iter(facts["told"].values()))
+    told.append(next(one for one in told if one[1] != RESET))
+    return "watchers are told once"
+
+
+def tell_never(facts):
+    """Somebody misses a message and is not told to look anew."""
+    told = next(iter(facts["told"].values()))
+    gone = news_of(safe(facts, "note"))
+    told[:] = [one for one in told if one[1] != RESET and one[1:] not in gone]
+    return "watchers are told once"
+
+
+def tell_late(facts):
+    """The same, and is told to look anew only after something later of that gateway."""
+    rule, told = tell_never(facts), next(iter(facts["told"].values()))
+    told.append((told[-1][0], RESET, ""))
+    return rule
 
 
 def run_by_two(facts):
@@ -370,11 +532,13 @@ def forge_audit(facts):
     return "the audit is a chain"
 
 
-DOCTORS = [lose_post, lose_newest_post, double_post, move_post, double_refused, invent_post, leave_gap, lose_command, repeat_command,
-           repeat_elsewhere, invent_command, lose_task, double_task, leave_task, show_twice, show_never, answer_twice, two_owners,
-           forget_freeing, keep_token, late_writer, late_turn, late_delivery, foreign_turn, third_gateway, old_number, nobody_writes,
-           act_elsewhere, act_late, answer_elsewhere, run_by_two, run_after_all,
-           begun_by_two, take_over_late, change_audit, cut_audit, forge_audit]
+DOCTORS = [lose_post, lose_newest_post, double_post, move_post, double_refused, invent_post, leave_gap, lose_command,
+           repeat_command, repeat_elsewhere, invent_command, lose_task, double_task, leave_task, lose_line, double_line,
+           invent_line, lose_request, double_request, forget_approval, forget_denial, run_denied, run_undecided, run_again,
+           run_never, lose_decided, lose_member, keep_member, invent_member, show_twice, show_never, answer_twice, two_owners,
+           forget_freeing, keep_token, late_writer, late_turn, late_delivery, foreign_turn, foreign_delivery, third_gateway,
+           old_number, nobody_writes, act_elsewhere, act_late, answer_elsewhere, answer_old, answer_of_nobody, tell_twice,
+           tell_never, tell_late, run_by_two, run_after_all, begun_by_two, take_over_late, change_audit, cut_audit, forge_audit]
 
 
 def missed(facts):

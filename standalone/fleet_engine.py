@@ -77,6 +77,17 @@ class Engine:
             tell([pid], signal.SIGKILL)
             gone([pid], limit=20)
 
+    def sandboxes(self, home):
+        """The containers that run for agents of a home."""
+        named = (f"label=flock.home={os.path.realpath(home)}", "label=flock.agent")
+        return (self.docker("ps", "-q", *(word for label in named for word in ("--filter", label)), limit=20) or "").split()
+
+    def kill_helper(self, container):
+        """Kills the first process of a sandbox. A command of the agent may be one of its children."""
+        pid = int(self.docker("inspect", "--format", "{{.State.Pid}}", container) or 0)
+        if pid > 1:
+            tell([pid], signal.SIGKILL)
+
     def end(self):
         if self.daemon and self.daemon.poll() is None:
             self.go_on()

@@ -1,16 +1,19 @@
-"""The facts of a campaign for its judge: the clients' history, the rows of the database, the marks that commands left, and what
-models were shown. Nothing of the program is used to read them."""
+"""The facts of a campaign for its judge: the clients' history, what watchers were told, the rows of the database, the marks that
+commands and tools left, and what models were shown. Nothing of the program is used to read them."""
 
 import collections
 import glob
 import json
 
 from fleet_checker import WORD
-from fleet_clients import AGENTS, ANSWERED, SILENT
+from fleet_clients import AGENTS, ANSWERED, LINES, SILENT, VAULT
 
 MEMBERS = {SILENT: AGENTS, **{channel: [agent] for channel, agent in ANSWERED.items()}}
 QUERIES = {
     "messages": "SELECT channel, seq, author, content FROM flock.message WHERE channel IN ({channels}) ORDER BY channel, seq",
+    "requests": "SELECT id, state, body FROM flock.request WHERE kind = 'command'",
+    # Those that clients change. The first member of each is none of theirs.
+    "crews": "SELECT channel, member FROM flock.member WHERE channel LIKE 'crew%' AND member <> 'human:host'",
     "tasks": "SELECT id, state, request FROM flock.task WHERE kind = 'a2a'",
     "trace": "SELECT n, up, epoch, subject, change, before, after FROM fleet.trace ORDER BY n",
     "audit": """SELECT id, at, actor, action, subject, level, detail, session, turn, encode(previous, 'hex') AS previous,
@@ -25,7 +28,7 @@ def rows(server, query):
     return json.loads(answer)
 
 
-def gather(server, fleet, history):
+def gather(server, fleet, history, watchers):
     channels = ", ".join(f"'{channel}'" for channel in MEMBERS)
     facts = {name: rows(server, query.format(channels=channels)) for name, query in QUERIES.items()}
     facts["audit_base"] = [(row["id"], row["hash"]) for row in facts["audit_base"]][:1]
@@ -35,9 +38,11 @@ def gather(server, fleet, history):
     facts["ops"] = [line for line in lines if "word" in line]
     facts["away"] = [line for line in lines if line["what"] == "away"]
     facts["paces"] = [(line["at"], line["seconds"]) for line in lines if line["what"] == "pace"]
+    facts["told"] = {watcher.gateway.number: list(watcher.told) for watcher in watchers}
     # All have the files of the first one.
     home = fleet.gateways[0].home
     facts["marks"] = {agent: marks(f"{home}/workspaces/{agent}/done.txt") for agent in AGENTS}
+    facts["lines"], facts["ran"] = words(f"{home}/vaults/{VAULT}/{LINES}"), words(fleet.ran)
     facts["shown"] = {agent: shown(f"{home}/agents/{agent}/sessions") for agent in AGENTS}
     facts["members"], facts["answering"] = MEMBERS, {channel: [agent] for channel, agent in ANSWERED.items()}
     facts["gateways"] = {f"127.0.0.1:{gateway.port}": {"number": gateway.number, "sandboxes": gateway.suffix}
@@ -51,6 +56,15 @@ def marks(path):
         with open(path, errors="replace") as file:
             return [(word, *(line.split()[-2:] if len(line.split()) == 4 else ["", ""]))
                     for line in file for word in WORD.findall(line)]
+    except FileNotFoundError:
+        return []
+
+
+def words(path):
+    """The words in a file, each as often as it is there."""
+    try:
+        with open(path, errors="replace") as file:
+            return WORD.findall(file.read())
     except FileNotFoundError:
         return []
 

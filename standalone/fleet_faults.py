@@ -3,9 +3,11 @@
 import collections
 import time
 
+from checking import until
 from fleet_clients import ANSWERED, Client, up
 from fleet_facts import rows
 from fleet_plan import say
+from fleet_processes import gone
 
 # After a fault, each gateway has to take a message again within this time, in seconds.
 RECOVERY = 90
@@ -13,6 +15,8 @@ RECOVERY = 90
 LATE = 8
 # The time for which a gateway stays away at most until others have taken over all that it had, in seconds.
 AWAY = 30
+# The time within which a gateway uses some sandbox again, in seconds.
+USED = 20
 # The agents of the gateway with an address, and those that nobody has.
 LEFT = """SELECT lease.subject FROM flock.lease LEFT JOIN flock.gateway USING (epoch)
     WHERE lease.kind = 'agent' AND (epoch IS NULL OR gateway.address = '127.0.0.1:{port}')"""
@@ -119,6 +123,39 @@ class Faults:
         gateway = self.fleet.gateways[fault.gateway]
         self.away(gateway, gateway.crash, gateway.start)
 
+    def kill_supervisor(self, fault):
+        gateway = self.fleet.gateways[fault.gateway]
+        pid = gateway.pid_of("gateway")
+        gateway.kill("supervisor")
+        if pid and fault.how == "until its gateway has ended":
+            gone([pid])
+        gateway.start()
+
+    def kill_sandbox(self, fault):
+        if found := self.sandbox(fault):
+            engine, container = found
+            engine.docker("kill", container)
+
+    def kill_helper(self, fault):
+        if found := self.sandbox(fault):
+            engine, container = found
+            engine.kill_helper(container)
+
+    def sandbox(self, fault):
+        """A sandbox that runs at a gateway, once there is one, and its engine: the planned one if that has any."""
+        gateway, engines = self.fleet.gateways[fault.gateway], self.fleet.engines
+
+        def running():
+            for engine in (*engines[fault.engine:], *engines[:fault.engine]):
+                if found := engine.sandboxes(gateway.home):
+                    return engine, found[0]
+            return None
+
+        found = until(USED, running)
+        if not found:
+            print(f"      gateway {gateway.number} has no sandbox that runs")
+        return found
+
     def kill_dockerd(self, fault):
         self.fleet.engines[fault.engine].kill()
 
@@ -168,6 +205,14 @@ class Faults:
         line.say(fault.how)
         self.last(fault)
         line.say("go")
+
+    def cut_peer(self, fault):
+        """A gateway and the next one lose each other. Both still have the database."""
+        one, other = (self.fleet.machines[(fault.gateway + step) % len(self.fleet.machines)] for step in (0, 1))
+        one.cut_from(other, fault.how)
+        self.last(fault)
+        one.heal()
+        other.heal()
 
     def cut_replica(self, fault):
         self.fleet.cluster.cut(fault.how)

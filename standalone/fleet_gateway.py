@@ -12,6 +12,8 @@ from checking import FLOCK, free_port, pid_of
 from fleet_processes import kill_tree, tell, tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# The port of each machine at which its gateway takes requests of the others.
+PEER_PORT = 18790
 
 
 class Line:
@@ -49,6 +51,11 @@ class Gateway:
         """The text by which the names of this home's containers and volumes end."""
         return hashlib.sha256(os.path.realpath(self.home).encode()).hexdigest()[:8]
 
+    @property
+    def peer(self):
+        """The address at which the other gateways reach this one."""
+        return f"{self.machine.peer}:{PEER_PORT}"
+
     def socket(self, engine):
         """The path at which this gateway finds an engine."""
         return f"{self.seen}/engine{engine}.sock"
@@ -64,10 +71,14 @@ class Gateway:
 
     def flock(self, *arguments, limit=120):
         """Runs a command of flock's on this machine: its exit code, its output and its errors."""
-        command = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", *self.machine.command(FLOCK, *arguments)]
+        return self.run(FLOCK, *arguments, limit=limit)
+
+    def run(self, *program, limit=120, **variables):
+        """The same with another program, and with more variables of the environment."""
+        command = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", *self.machine.command(*program)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit, check=False,
-                                  stdin=subprocess.DEVNULL, env={**os.environ, **self.environment})
+                                  stdin=subprocess.DEVNULL, env={**os.environ, **self.environment, **variables})
         except subprocess.TimeoutExpired:
             return -1, "", f"no answer within {limit} s"
         return done.returncode, done.stdout, done.stderr
@@ -94,9 +105,9 @@ class Gateway:
     def pid_of(self, name):
         return pid_of(name, self.home)
 
-    def kill(self):
-        """Kills the gateway alone, which its supervisor starts again."""
-        if pid := self.pid_of("gateway"):
+    def kill(self, name="gateway"):
+        """Kills the gateway alone, which its supervisor starts again, or the supervisor alone, without which the gateway ends."""
+        if pid := self.pid_of(name):
             tell([pid], signal.SIGKILL)
 
     def processes(self):

@@ -1,4 +1,5 @@
-"""The machines of a fleet as network namespaces of this one: each has a line to the host, which can lose packets."""
+"""The machines of a fleet as network namespaces of this one: each has a line to the host and one to the others, which can lose
+packets."""
 
 import contextlib
 import ctypes
@@ -27,11 +28,13 @@ def free_subnet():
 
 
 class Machine:
-    """A network namespace with a loopback of its own and one line to the host."""
+    """A network namespace with a loopback of its own, one line to the host, and one to the other machines."""
 
     def __init__(self, network, number):
         self.name = f"flock-fleet-{os.getpid()}-{number}"
         self.host, self.address = f"{network}.{number}.1", f"{network}.{number}.2"
+        # At which the other machines reach it.
+        self.peer = f"{network}.255.{number + 1}"
         # Names of interfaces have at most 15 characters.
         self.outer, self.inner = f"ff{os.getpid()}h{number}"[-15:], f"ff{os.getpid()}m{number}"[-15:]
 
@@ -60,12 +63,18 @@ class Machine:
         return ["nsenter", f"--net={self.path}", *command]
 
     def cut(self, how):
-        """Loses all packets of the line: those that come in, those that go out, or both."""
+        """Loses all packets of the line to the host: those that come in, those that go out, or both."""
         # Dropped in the namespace's raw table, so that a socket sees silence and never an error of its own kernel.
         if how in ("in", "both"):
             run(*self.command("iptables", "-w", "-t", "raw", "-A", "PREROUTING", "-i", self.inner, "-j", "DROP"))
         if how in ("out", "both"):
             run("iptables", "-w", "-t", "raw", "-A", "PREROUTING", "-i", self.outer, "-j", "DROP")
+
+    def cut_from(self, other, how):
+        """Loses all packets between this machine and another one. `heal` of both ends that."""
+        for at, source, word in ((self, other, "in"), (other, self, "out")):
+            if how in (word, "both"):
+                run(*at.command("iptables", "-w", "-t", "raw", "-A", "PREROUTING", "-s", source.peer, "-j", "DROP"))
 
     def heal(self):
         run(*self.command("iptables", "-w", "-t", "raw", "-F", "PREROUTING"), may_fail=True)
@@ -77,3 +86,25 @@ class Machine:
         with contextlib.closing(open(self.path)) as namespace:
             if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), f"enter {self.name}")
+
+
+class Switch:
+    """The network of the machines among themselves: a bridge in a namespace of its own. So the host forwards nothing, and its
+    firewall stays as it is."""
+
+    def __init__(self, machines):
+        self.name, self.machines = f"flock-fleet-{os.getpid()}-switch", machines
+
+    def make(self):
+        run("ip", "netns", "add", self.name)
+        run("ip", "-n", self.name, "link", "add", "bridge", "type", "bridge")
+        run("ip", "-n", self.name, "link", "set", "bridge", "up")
+        for number, machine in enumerate(self.machines):
+            port = f"port{number}"
+            run("ip", "-n", machine.name, "link", "add", "peers", "type", "veth", "peer", "name", port, "netns", self.name)
+            run("ip", "-n", self.name, "link", "set", port, "master", "bridge", "up")
+            run("ip", "-n", machine.name, "addr", "add", f"{machine.peer}/24", "dev", "peers")
+            run("ip", "-n", machine.name, "link", "set", "peers", "up")
+
+    def remove(self):
+        run("ip", "netns", "del", self.name, may_fail=True)

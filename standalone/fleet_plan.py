@@ -7,10 +7,13 @@ import random
 # that are concerned, how, and how long it lasts in seconds.
 Fault = collections.namedtuple("Fault", "wait kind target gateway engine how seconds")
 
-# The kinds with their weights. Those of databases and networks are what the fleet is about; kills.sh has more of kills.
+# The kinds with their weights. Those of databases and networks are what the fleet is about; kills.sh has more of those of one home.
 KINDS = {
     ("kill", "gateway"): 4,
     ("kill", "machine"): 3,
+    ("kill", "supervisor"): 1,
+    ("kill", "sandbox"): 1,
+    ("kill", "helper"): 1,
     ("kill", "dockerd"): 1,
     ("kill", "containerd"): 1,
     ("kill", "postgres"): 2,
@@ -22,6 +25,7 @@ KINDS = {
     ("cut", "database"): 4,
     ("cut", "engine"): 3,
     ("cut", "replica"): 2,
+    ("cut", "peer"): 3,
     ("restart", "gateway"): 2,
     ("restart", "postgres"): 2,
     ("failover", "postgres"): 2,
@@ -31,11 +35,14 @@ KINDS = {
 HOWS = {
     # One of them, or all at the same moment.
     ("kill", "gateway"): ["alone", "alone", "with all others"],
+    # Its gateway ends by itself, unless somebody starts it again before that.
+    ("kill", "supervisor"): ["while its gateway runs", "until its gateway has ended"],
     # Its supervisor may see that it stands still, or stand still with it.
     ("pause", "gateway"): ["alone", "with its supervisor"],
     # Packets of one direction may be lost alone: the other side then goes on as if all were well.
     ("cut", "database"): ["both", "in", "out"],
     ("cut", "replica"): ["both", "in", "out"],
+    ("cut", "peer"): ["both", "in", "out"],
     # The stream goes on after the break, or it is reset.
     ("cut", "engine"): ["stall", "reset"],
     # The old primary is stopped in order, or it is killed.
@@ -47,25 +54,32 @@ HOWS = {
 }
 LASTING = {"pause", "cut"}
 # The things of which each gateway has one, and those of which each engine has one.
-OF_GATEWAYS, OF_ENGINES = {"gateway", "machine", "database", "engine", "clock"}, {"dockerd", "containerd", "engine"}
+OF_GATEWAYS = {"gateway", "supervisor", "machine", "sandbox", "helper", "database", "engine", "peer", "clock"}
+OF_ENGINES = {"dockerd", "containerd", "engine"}
 
 
-def plan(seed, count, *, full, without=(), gateways=3, engines=2):
-    """The faults of a run. `full` makes those that last take up to a minute; `without` leaves kinds out."""
+def plan(seed, count, *, long=False, minute=False, without=(), gateways=3, engines=2):
+    """The faults of a run. `long` makes those that last take up to a minute, and `minute` makes one of them a gateway that stands
+    still for a minute; `without` leaves kinds out."""
     choose = random.Random(seed)
     kinds = [key for key in KINDS if key[0] not in without and "/".join(key) not in without]
     # Each kind once, if there is room for all, so that a run says something about each; what is left is chosen by weight.
     chosen = choose.sample(kinds, min(count, len(kinds)))
     chosen += choose.choices(kinds, [KINDS[key] for key in kinds], k=max(0, count - len(chosen)))
     choose.shuffle(chosen)
-    return [fault(choose, key, full, gateways, engines) for key in chosen]
+    faults = [fault(choose, key, long, gateways, engines) for key in chosen]
+    if minute:
+        # In place of the first fault if there is none of its kind.
+        at = next((at for at, key in enumerate(chosen) if key == ("pause", "gateway")), 0)
+        faults[at] = faults[at]._replace(kind="pause", target="gateway", how="with its supervisor", seconds=60.0)
+    return faults
 
 
-def fault(choose, key, full, gateways, engines):
+def fault(choose, key, long, gateways, engines):
     seconds = 0.0
     if key[0] in LASTING:
-        # Around the limits of the program: 3 s (late), 6 s (dead), 7 s (a connection), and in the whole campaign a minute.
-        longest = choose.choice([1, 2, 4, 8, 15, 60] if full else [0.5, 1, 2, 4])
+        # Around the limits of the program: 3 s (late), 6 s (dead), 7 s (a connection), and in the long form a minute.
+        longest = choose.choice([1, 2, 4, 8, 15, 60] if long else [0.5, 1, 2, 4])
         seconds = round(longest * choose.uniform(0.5, 1.0), 2)
     gateway, engine = choose.randrange(gateways), choose.randrange(engines)
     how = choose.choice(HOWS[key]) if key in HOWS else ""
@@ -78,5 +92,5 @@ def say(one):
     if one.target in OF_ENGINES:
         parts[1] += f" {one.engine}"
     if one.target in OF_GATEWAYS:
-        parts[1] += f" of gateway {one.gateway}" if one.target not in ("gateway", "machine") else f" {one.gateway}"
+        parts[1] += f" of gateway {one.gateway}" if one.target not in ("gateway", "supervisor", "machine") else f" {one.gateway}"
     return " ".join(part for part in [*parts, f"for {one.seconds} s" if one.seconds else ""] if part)

@@ -2,20 +2,25 @@
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import threading
 
 from checking import check, run, until
-from fleet_clients import AGENTS, ANSWERED, SILENT
+from fleet_clients import AGENTS, ANSWERED, LINES, SILENT, VAULT, crew
 from fleet_engine import Engine
 from fleet_gateway import Gateway
-from fleet_net import Machine, free_subnet
+from fleet_net import Machine, Switch, free_subnet
 from fleet_postgres import Cluster
 from fleet_trace import sql
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GATEWAYS, ENGINES = 3, 2
+PEER_ADDRESS = "plugins.entries.flock.config.gateway.peerAddress"
+FLAKE = "plugins.entries.flock.config.nix.flake"
+# The agents of the team scenario; the two that a home does not have from its beginning have archetypes.
+SCENARIO = {"orchestrator": None, "sysadmin": None, "architect": "production-first-developer", "coder": "code-first-developer"}
 # These are on the second engine, because only it has the label.
 FAR = AGENTS[1::2]
 # What a command leaves in the workspace: its word, how long the machine has been running, and the home of the sandbox, by its
@@ -43,11 +48,14 @@ class Clock:
 
 
 class Fleet:
-    def __init__(self, work):
-        self.work = work
+    def __init__(self, work, people, *, scenario=False):
+        self.work, self.people, self.scenario = work, people, scenario
+        # What the commands on the host write down that people have approved.
+        self.ran = f"{work}/ran.txt"
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", f"{work}/clock.so", f"{HERE}/fleet_clock.c"], check=True)
         network = free_subnet()
         self.machines = [Machine(network, number) for number in range(GATEWAYS)]
+        self.switch = Switch(self.machines)
         self.clocks = {name: Clock(work, name) for name in ["one", "two", *map(str, range(GATEWAYS))]}
         self.cluster = Cluster(f"{work}/postgres", network, self.machines,
                                [self.clocks[name].environment() for name in ("one", "two")])
@@ -64,6 +72,7 @@ class Fleet:
     def make(self):
         for machine in self.machines:
             machine.make()
+        self.switch.make()
         beside(self.cluster.make, self.make_engines)
         for gateway in self.gateways:
             gateway.make(self.engines)
@@ -97,22 +106,39 @@ class Fleet:
         if newest:
             os.remove(archive)
 
+    def init(self, gateway, *more):
+        """A home whose gateway the others reach. Its key is new with each start, and they have it from the database."""
+        init = ["init", "--yes", "--model", "script/demo", "--port", str(gateway.port)]
+        self.must(gateway, "init", *init, *more, limit=900)
+        self.must(gateway, "address for the others", "config", "set", PEER_ADDRESS, gateway.peer)
+
     def make_first(self):
         """The home that the team is made in, and that invites the others."""
         first = self.gateways[0]
-        self.must(first, "init", "init", "--yes", "--model", "script/demo", "--port", str(first.port), limit=900)
+        self.init(first)
         with open(f"{first.home}/store.json", "w") as file:
             json.dump({"postgres": self.cluster.address(first.machine)}, file)
         first.write_secret("postgres", self.cluster.password)
         self.must(first, "another engine", "engine", "add", "second", f"unix://{first.socket(1)}", "--labels", "far", limit=600)
         os.makedirs(f"{first.home}/scripts", exist_ok=True)
         replies = [
+            # What becomes of a request comes as a message with the command in it, and is nothing to be done.
+            {"when": "Your request", "steps": [{"say": ""}]},
             {"when": "command ", "steps": [{"calls": [{"name": "exec", "arguments": {"command": MARK}}]},
                                            {"say": "{{last_result}}"}]},
             {"when": "errand ", "steps": [{"say": "errand done", "delay_ms": 40}]},
             {"when": "ask ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 30}]},
             {"when": "linger ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 1500}]},
             {"when": "note ", "steps": [{"say": "", "delay_ms": 60}]},
+            {"when": "line ", "steps": [
+                {"calls": [{"name": "flock_workspace_write", "arguments": {
+                    "workspace": VAULT, "path": LINES, "content": "{{last_message}}\n", "append": True}}]},
+                {"say": "{{last_result}}"}]},
+            {"when": "host ", "steps": [
+                {"calls": [{"name": "flock_sysadmin_request", "arguments": {
+                    "kind": "command", "reason": "it is needed", "timeout": 60,
+                    "command": f"echo '{{{{last_message}}}}' >> {self.ran}"}}]},
+                {"say": "{{last_result}}"}]},
             {"steps": [{"say": ""}]},
         ]
         for agent in AGENTS:
@@ -124,13 +150,38 @@ class Fleet:
         self.must(first, f"channel {SILENT}", "channel", "create", SILENT, "--topic", "fleet", *members)
         for channel, agent in ANSWERED.items():
             self.must(first, f"channel {channel}", "channel", "create", channel, "--topic", "fleet", "--member", agent)
+        for channel in map(crew, range(self.people)):
+            self.must(first, f"channel {channel}", "channel", "create", channel, "--topic", "fleet", "--member", "human:host")
+        os.makedirs(f"{first.home}/vaults/{VAULT}", exist_ok=True)
+        if self.scenario:
+            self.set_the_scene(first)
         self.must(first, "invite", "gateway", "invite")
         first.read_token()
 
+    def set_the_scene(self, first):
+        """Makes the agents of the team scenario, with its settings, which it would else set itself. Gateways that run learn of a
+        setting only a moment later, and pin a folder of packages when they start."""
+        flake = f"{first.home}/scripts/scenario-flake"
+        shutil.copytree(f"{HERE}/scenario/flake", flake)
+        self.must(first, "packages of the scenario", "config", "set", FLAKE, f"path:{flake}")
+        for agent, archetype in SCENARIO.items():
+            # The scenario fills it in. Without it, no gateway would take the agent.
+            shutil.copy(f"{HERE}/scenario/scripts/{agent}.json", f"{first.home}/scripts/scenario-{agent}.json")
+            model = f"script/scenario-{agent}.json"
+            if archetype:
+                self.must(first, f"add {agent}", "add", agent, "--no-container", "--model", model, "--archetype", archetype)
+            else:
+                self.must(first, f"model of {agent}", "config", "set", f"agents.list[{agent}].model.primary", model)
+
+    def play(self):
+        """Has the team of the scenario work from a person's wish to an archived channel, by the first gateway: exit code, output
+        and errors. Its agents may be at any gateway."""
+        others = " ".join(gateway.home for gateway in self.gateways[1:])
+        return self.gateways[0].run(f"{HERE}/scenario/run.sh", limit=900, FLOCK_MODEL="script/demo", FLOCK_OTHER_HOMES=others)
+
     def join(self, gateway):
         """A home whose gateway shares the first one's database and files."""
-        init = ["init", "--yes", "--model", "script/demo", "--port", str(gateway.port)]
-        self.must(gateway, "init", *init, "--no-images")
+        self.init(gateway, "--no-images")
         gateway.write_secret("postgres", self.cluster.password)
         address, files = self.cluster.address(gateway.machine), self.gateways[0].home
         self.must(gateway, "join", "gateway", "join", address, "--files", files)
@@ -165,6 +216,7 @@ class Fleet:
         beside(*(lambda engine=engine: attempt(engine.end) for engine in self.engines), lambda: attempt(self.cluster.end))
         for machine in self.machines:
             attempt(machine.remove)
+        attempt(self.switch.remove)
 
 
 def beside(*works):

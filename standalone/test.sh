@@ -88,6 +88,8 @@ if [ -n "$docker" ] && { wanted suite || after_build; }; then
     needed=()
     python3 -c 'import venv, ensurepip' 2>/dev/null || needed+=(python3 python3-venv)
     command -v openssl >/dev/null || needed+=(openssl)
+    # A test, which needs root, has it refused as an engine.
+    [ "$(id -u)" != 0 ] || command -v podman >/dev/null || needed+=(podman)
     ./standalone/prepare.sh "${needed[@]}"
     # From here on a Docker test that does not run is a failure.
     export FLOCK_TEST_REQUIRE_DOCKER=1
@@ -395,9 +397,11 @@ run_kills() {
 # Memory and clients of many kinds under load.
 run_load() { limited ./standalone/load.sh; }
 
-# Faults on a database with a replica, two engines, networks and clocks under load.
+# Faults on a database with a replica, two engines, networks and clocks under load. In full, after a team's work, and with a gateway
+# that stands still for a minute.
 run_fleet() {
     shortened --faults 8
+    [ -z "$full" ] || short=(--minute --scenario)
     repeated fleet limited ./standalone/fleet.sh "${short[@]}"
 }
 

@@ -4,7 +4,8 @@
 # The orchestrator makes a channel, architect plans, coder asks for a package, writes and runs a program, and the
 # channel is archived once every agent in it has said that it is ready. With a provider's model in FLOCK_MODEL the
 # agents think for themselves; without one each plays its script in scripts/, and the package comes from flake/.
-# Agents that are missing are added; models and the flake are put back in the end. A gateway that runs is used.
+# Agents that are missing are added; models and the flake are put back in the end. A gateway that runs is used. If it is in a
+# group, FLOCK_OTHER_HOMES names the homes of the other gateways, of which one may have the coder and its packages.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -35,7 +36,13 @@ wanted() {
     done
 }
 is_right() { [ -f "$output" ] && diff -q <(wanted) "$output" >/dev/null; }
-has_package() { "$flock" nix list coder --json | grep -q "\"name\": *\"$package\""; }
+has_package() {
+    local home
+    for home in "$FLOCK_HOME" ${FLOCK_OTHER_HOMES:-}; do
+        FLOCK_HOME=$home "$flock" nix list coder --json | grep -q "\"name\": *\"$package\"" && return
+    done
+    return 1
+}
 text() { sed -e "s/CHANNEL/$channel/g" -e "s/PACKAGE/$package/g" "$1"; }
 
 add architect production-first-developer
