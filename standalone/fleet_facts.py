@@ -13,7 +13,7 @@ QUERIES = {
     "messages": "SELECT channel, seq, author, content FROM flock.message WHERE channel IN ({channels}) ORDER BY channel, seq",
     "requests": "SELECT id, state, body FROM flock.request WHERE kind = 'command'",
     # Those that clients change. The first member of each is none of theirs.
-    "crews": "SELECT channel, member FROM flock.member WHERE channel LIKE 'crew%' AND member <> 'human:host'",
+    "crews": "SELECT channel, member FROM flock.member WHERE starts_with(channel COLLATE \"C\", 'crew') AND member <> 'human:host'",
     "tasks": "SELECT id, state, request FROM flock.task WHERE kind = 'a2a'",
     "trace": "SELECT n, up, epoch, subject, change, before, after FROM fleet.trace ORDER BY n",
     "audit": """SELECT id, at, actor, action, subject, level, detail, session, turn, encode(previous, 'hex') AS previous,

@@ -546,7 +546,7 @@ mod tests {
         vaults.write(&group.vault, "log.md", "one", WriteMode::Replace).unwrap();
         let mode = std::fs::metadata(group.home.vaults_lock()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(vaults.names(), [group.vault.clone()]);
+        assert_eq!(vaults.names(), std::slice::from_ref(&group.vault));
         let (entries, _) = vaults.entries(&group.vault, 1, 10).unwrap();
         let paths: Vec<&Path> = entries.iter().map(|entry| entry.path.as_path()).collect();
         assert_eq!(paths, [Path::new("log.md")]);
