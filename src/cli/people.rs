@@ -382,7 +382,11 @@ fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
             (None, Some(end)) => format!("until {}", clock::local(end)),
             (None, None) => "without an end".to_owned(),
         };
-        line("token", format!("{}, {state}", shown(&token["name"])));
+        let used = match token["lastUsedAt"].as_i64() {
+            Some(at) => format!("last used {}", clock::local(at)),
+            None => "not used yet".to_owned(),
+        };
+        line("token", format!("{}, {state}, {used}", shown(&token["name"])));
     }
     context.printer.list(&found, &table, "");
     Ok(Exit::Done)

@@ -153,7 +153,7 @@ fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
 fn list(context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let tokens = database::read(&home, async |reader| reader.tokens().list().await)?.unwrap_or_default();
-    let mut table = Table::new(&["TOKEN", "RIGHTS", "AGENTS", "MADE", "EXPIRES"]);
+    let mut table = Table::new(&["TOKEN", "RIGHTS", "AGENTS", "MADE", "USED", "EXPIRES"]);
     tokens.iter().for_each(|token| table.styled_row(row(token)));
     context.printer.list(&json!({"tokens": tokens}), &table, "There are no tokens of clients.");
     Ok(Exit::Done)
@@ -181,6 +181,7 @@ fn row(token: &ClientToken) -> Vec<(TextStyle, String)> {
         (TextStyle::Plain, rights),
         (TextStyle::Plain, agents),
         (TextStyle::Plain, clock::local(token.created_at)),
+        (TextStyle::Plain, token.used_at.map_or_else(|| "not yet".to_owned(), clock::local)),
         until,
     ]
 }

@@ -718,6 +718,7 @@ mod tests {
                 expires_at: None,
                 revoked_at: None,
                 person: None,
+                used_at: None,
             });
             Ok(token)
         };

@@ -258,6 +258,7 @@ mod tests {
             expires_at: None,
             revoked_at: None,
             person: None,
+            used_at: None,
         }
     }
 

@@ -290,8 +290,12 @@ impl Gateway {
         let client = async |token: &[u8]| {
             let known =
                 self.swarm.store().tokens().find(&token_hash(token)).await.map_err(ApiError::explained)?;
+            let now = crate::clock::unix_ms();
             // A revoked or expired token counts as unknown.
-            Ok(known.filter(|known| known.is_good(crate::clock::unix_ms())))
+            let Some(known) = known.filter(|known| known.is_good(now)) else { return Ok(None) };
+            self.note_use(&known, now).await;
+            // A stream ends when its caller is no longer the same, and a further use changes nothing of who that is.
+            Ok(Some(ClientToken { used_at: None, ..known }))
         };
         let has_token = headers.contains_key(header::AUTHORIZATION);
         if !has_token && sign_in::cookie::value(headers, self.port).is_some() {
@@ -302,6 +306,17 @@ impl Gateway {
         match caller {
             Caller::Client(token) => self.caller_of_token(token).await,
             caller => Ok(caller),
+        }
+    }
+
+    /// Records that a token was used, unless that was recorded within the last minute.
+    async fn note_use(&self, token: &ClientToken, now: i64) {
+        if token.used_at.is_some_and(|used| now - used <= sign_in::TOUCH_INTERVAL) {
+            return;
+        }
+        // Who has a good token is let in all the same, for example when the disk is full.
+        if let Err(error) = self.swarm.store().tokens().touch(token.name.clone(), now).await {
+            tracing::warn!(error = crate::error::chain(&error), "failed to record the use of a token");
         }
     }
 

@@ -96,6 +96,9 @@ pub struct ClientToken {
     /// The person whose token it is. The rights are then those of the person. `None` for a client's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
+    /// Unix milliseconds of the last use, about a minute exact. `None` if it was not used yet.
+    #[serde(rename = "lastUsedAt")]
+    pub used_at: Option<i64>,
 }
 
 impl ClientToken {
@@ -125,7 +128,7 @@ pub fn hash(token: &[u8]) -> String {
     crate::id::hex(&Sha256::digest(token))
 }
 
-const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at, generation, person";
+const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at, generation, person, used_at";
 
 fn row(row: &Row<'_>) -> sql::Result<ClientToken> {
     // Lists are stored as words with commas between them. An empty list is not the same as NULL, which means all.
@@ -146,6 +149,7 @@ fn row(row: &Row<'_>) -> sql::Result<ClientToken> {
         expires_at: row.get(4)?,
         revoked_at: row.get(5)?,
         person: row.get(7)?,
+        used_at: row.get(8)?,
     })
 }
 
@@ -237,11 +241,24 @@ impl Tokens<&Store> {
                         (name, hash, agents, rights, created_at, expires_at, generation)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                      ON CONFLICT (name) DO UPDATE SET name = excluded.name, hash = ?2, agents = ?3, rights = ?4,
-                        created_at = ?5, expires_at = ?6, generation = ?7, revoked_at = NULL",
+                        created_at = ?5, expires_at = ?6, generation = ?7, revoked_at = NULL, used_at = NULL",
                 )?
                 .execute((&new.name, &hash, agents, rights, now, new.expires_at, generation))?;
             audit::append(transaction, &entry, now)?;
             Ok(true)
+        })
+        .await
+    }
+
+    /// Records that a token was used at `now`.
+    pub(crate) async fn touch(self, name: String, now: i64) -> Result<(), StoreError> {
+        self.write("note the use of a token", move |transaction| {
+            transaction
+                .prepare_cached(
+                    "UPDATE client_token SET used_at = ?2 WHERE name = ?1 AND (used_at IS NULL OR used_at < ?2)",
+                )?
+                .execute((&name, now))
+                .map(drop)
         })
         .await
     }

@@ -38,6 +38,7 @@ pub(crate) async fn add(
         expires_at: new.expires_at,
         revoked_at: None,
         person: None,
+        used_at: None,
     };
     if !store.tokens().add(new, token_hash(token.as_bytes()), entry, now).await? {
         return Err(SwarmError::TokenExists(kept.name));

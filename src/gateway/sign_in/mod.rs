@@ -17,7 +17,7 @@ use crate::store::{ClientToken, Level, SignIn, StoreError, token_hash};
 use crate::swarm::Actor;
 
 /// Milliseconds after which a use is recorded again. Recording each request would write at each of them.
-const TOUCH_INTERVAL: i64 = 60_000;
+pub(super) const TOUCH_INTERVAL: i64 = 60_000;
 
 /// Most characters of a browser's name that are kept.
 const MAX_BROWSER: usize = 120;
@@ -90,6 +90,7 @@ async fn sign_in(
     let entry =
         Actor::human(&new.person).entry("dashboard.signin", &new.id, Level::Yellow, new.browser.clone());
     let store = gateway.swarm.store();
+    touch_token(gateway, new.token.as_deref(), now).await?;
     store.sign_ins().add(new, token_hash(cookie.as_bytes()), entry, now).await?;
     // On disk before the browser gets the cookie: a power failure must not sign it out again.
     store.sync().await?;
@@ -110,8 +111,15 @@ pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Optio
     let now = unix_ms();
     if now - found.used_at > TOUCH_INTERVAL {
         sign_ins.touch(found.id.clone(), now).await?;
+        touch_token(gateway, found.token.as_deref(), now).await?;
     }
     Ok(Some(found))
+}
+
+/// Records that the token with which a browser signed in was used: it is what lets the browser in.
+async fn touch_token(gateway: &Gateway, token: Option<&str>, now: i64) -> Result<(), StoreError> {
+    let Some(token) = token else { return Ok(()) };
+    gateway.swarm.store().tokens().touch(token.to_owned(), now).await
 }
 
 /// Returns the sign-in of this id, whose cookie another gateway has seen. `None` if it is not good.

@@ -846,6 +846,9 @@ async fn a_browser_ends_with_the_token_that_signed_it_in() {
         Client::new(house.port).send(call, LIMIT).await.unwrap().status()
     };
     assert_eq!(looks().await, 200);
+    let (_, shown) = send(&house.owner(), Call::get("/api/people/ann")).await;
+    let used = [0_usize, 1].map(|at| shown["tokens"][at]["lastUsedAt"].is_i64());
+    assert_eq!(used, [false, true], "signing in uses the token: {shown}");
     assert_eq!(send(&house.owner(), Call::delete("/api/tokens/ann.2")).await.0, 200);
     assert_eq!(looks().await, 401);
     assert_eq!(send(&ann, Call::get("/api/agents")).await.0, 200, "her other token stays");

@@ -5,7 +5,7 @@ use flock::supervise::gateway_client::{Answer, Call, Client};
 use flock::swarm::{Actor, Swarm};
 use serde_json::{Value, json};
 
-use super::house::{House, LIMIT, ask, ask_streamed};
+use super::house::{House, LIMIT, ask, ask_streamed, until};
 
 async fn send(client: &Client, call: Call) -> (u16, Value) {
     let answer = client.send(call, LIMIT).await.unwrap();
@@ -306,6 +306,36 @@ async fn a_token_is_a_hash_and_ends_when_it_is_revoked_or_expires() {
         let (answered, body) = send(&house.owner(), add(wanted.clone())).await;
         assert_eq!(answered, status, "{wanted}: {body}");
     }
+}
+
+#[tokio::test]
+async fn the_last_use_of_a_token_is_known_and_noting_it_ends_no_stream() {
+    let house = House::new().await;
+    channel(&house, "dev", json!(["coder"])).await;
+    let last_use =
+        async || send(&house.owner(), Call::get("/api/tokens")).await.1["tokens"][0]["lastUsedAt"].clone();
+    let before = flock::clock::unix_ms();
+    let client = client(&house, "ci", json!(["coder"]), json!(["read"])).await;
+    assert_eq!(last_use().await, Value::Null, "it was made and not used");
+    let mut events = client.ask(Call::get("/api/events"), LIMIT).await.unwrap().events();
+    let first = last_use().await.as_i64().unwrap();
+    assert!((before..=flock::clock::unix_ms()).contains(&first), "{first}");
+    assert_eq!(send(&client, Call::get("/api/agents")).await.0, 200);
+    assert_eq!(last_use().await, first, "it is about a minute exact");
+    // Only the stream uses the token now. The second time shows that the first one has not ended it.
+    for _ in 0..2 {
+        assert_eq!(house.database.execute("UPDATE client_token SET used_at = 1"), 1);
+        let is_noted = || house.database.number("SELECT used_at FROM client_token") >= first;
+        until("the use by the stream is noted", is_noted).await;
+    }
+    assert_eq!(send(&house.owner(), post("dev", None)).await.0, 201);
+    while events.next(LIMIT).await.unwrap().expect("the stream goes on").name != "channel.message" {}
+    // A new token of the name was not used.
+    assert_eq!(send(&house.owner(), Call::delete("/api/tokens/ci")).await.0, 200);
+    let wanted = json!({"name": "ci", "rights": ["read"]});
+    let (status, made) = send(&house.owner(), Call::post("/api/tokens").json(&wanted).unwrap()).await;
+    assert_eq!((status, &made["lastUsedAt"]), (201, &Value::Null), "{made}");
+    assert_eq!(last_use().await, Value::Null);
 }
 
 #[tokio::test]

@@ -372,7 +372,9 @@ CREATE TABLE client_token (
     -- A token that is made under the name of a revoked one is another client: which one of its name it is.
     generation BIGINT NOT NULL DEFAULT 1,
     -- The person whose token it is; NULL for a client's.
-    person     TEXT COLLATE "C"
+    person     TEXT COLLATE "C",
+    -- Unix milliseconds of the last use, about a minute exact. NULL until it was used.
+    used_at    BIGINT
 );
 CREATE INDEX client_token_person ON client_token (person) WHERE person IS NOT NULL;
 
