@@ -23,6 +23,7 @@ import { requests } from "./browser_requests.mjs";
 import { search } from "./browser_search.mjs";
 import { forged, headers, reach, rebound } from "./browser_security.mjs";
 import { foreign } from "./browser_foreign.mjs";
+import { sharing } from "./browser_sharing.mjs";
 import { codes, expired, secrets, sessions, signin, signout } from "./browser_signin.mjs";
 import { Stage } from "./browser_stage.mjs";
 import { team } from "./browser_team.mjs";
@@ -41,6 +42,7 @@ const PARTS = {
     rebound,
     foreign,
     people,
+    sharing,
     // Before those that give the helper turns, because it begins with an empty session.
     chat,
     team,

@@ -13,12 +13,16 @@ const PAGES = [
     ["/dashboard/cost", "비용"],
     ["/dashboard/graph", "관계"],
     ["/dashboard/machine", "시스템"],
+    ["/dashboard/people", "사람"],
     ["/dashboard/search", "검색"],
 ];
 
 export async function korean(stage, browsers) {
     await stage.request(`korean${Date.now()}`);
     await stage.post("work", "안녕하세요");
+    // The navigation has the page of people only if there are some.
+    await must("a person", "person", "add", "kora", "--role", "member", "--budget-usd", "2");
+    await must("with a token", "person", "token", "kora", "--expires", "7d");
     const page = await browsers.page("/dashboard", { locale: "ko-KR" });
     const chat = await page.locator(`[data-agent="${HELPER}"] .actions a.button`).first().getAttribute("href");
     const more = [
@@ -34,6 +38,7 @@ export async function korean(stage, browsers) {
     for (const path of [...PAGES.map(([one]) => one), ...more]) await spoken(stage, page, path);
     await scripted(stage, page);
     await must("everybody is thawed", "thaw", HELPER);
+    await must("the person is removed", "person", "remove", "kora");
 
     const stranger = await (await browsers.stranger({ locale: "ko-KR" })).newPage();
     await visit(stage, stranger, "/dashboard");

@@ -6,7 +6,7 @@ import { visit } from "./browser_window.mjs";
 
 const field = (page) => page.getByLabel("Your own token");
 
-async function signIn(page, token) {
+export async function signIn(page, token) {
     await field(page).fill(token);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForLoadState();

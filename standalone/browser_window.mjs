@@ -135,14 +135,14 @@ export const reads = (page, pattern, limit = SOON) => until(limit, async () => p
 // Waits until a page says that it is signed out; whether it does.
 export const isSignedOut = (page, limit) => reads(page, /signed out|flock dashboard/i, limit);
 
-// The paths of all pages: those of the navigation, one of a channel, those that others link to, and those behind the tabs
-// of the machine.
+// The paths of all pages: those of the navigation, one of a channel, those that others link to, that of people, to which
+// nothing leads before somebody was added, and those behind the tabs of the machine.
 export async function paths(stage, page) {
     await visit(stage, page, "/dashboard");
     const found = await page
         .locator('nav[aria-label="Pages"] a')
         .evaluateAll((links) => links.map((link) => new URL(link.href).pathname));
     const tabs = ["checks", "logs", "audit", "config", "generations"].map((name) => `/dashboard/machine/${name}`);
-    const linked = ["channels/work", "automation", "mcp"].map((name) => `/dashboard/${name}`);
+    const linked = ["channels/work", "automation", "mcp", "people"].map((name) => `/dashboard/${name}`);
     return [...new Set([...found, ...linked, ...tabs])];
 }

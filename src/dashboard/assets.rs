@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 /// The files by name, with their types.
-const FILES: [(&str, &str, &[u8]); 25] = [
+const FILES: [(&str, &str, &[u8]); 26] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("actions.js", "text/javascript; charset=utf-8", include_bytes!("assets/actions.js")),
     ("app.js", "text/javascript; charset=utf-8", include_bytes!("assets/app.js")),
@@ -24,6 +24,7 @@ const FILES: [(&str, &str, &[u8]); 25] = [
     ("names.js", "text/javascript; charset=utf-8", include_bytes!("assets/names.js")),
     ("offers.js", "text/javascript; charset=utf-8", include_bytes!("assets/offers.js")),
     ("page.js", "text/javascript; charset=utf-8", include_bytes!("assets/page.js")),
+    ("people.js", "text/javascript; charset=utf-8", include_bytes!("assets/people.js")),
     // highlight.js of https://highlightjs.org with its common languages, as npm's @highlightjs/cdn-assets 11.12.0 has it.
     ("highlight.js", "text/javascript; charset=utf-8", include_bytes!("assets/vendor/highlight.js")),
     ("push.js", "text/javascript; charset=utf-8", include_bytes!("assets/push.js")),

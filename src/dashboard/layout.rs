@@ -34,12 +34,13 @@ pub(super) enum NavItem {
     Cost,
     Graph,
     Machine,
+    People,
     Search,
 }
 
 impl NavItem {
     /// All pages, in their order.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Team,
         Self::Channels,
         Self::Sessions,
@@ -48,6 +49,7 @@ impl NavItem {
         Self::Cost,
         Self::Graph,
         Self::Machine,
+        Self::People,
         Self::Search,
     ];
 
@@ -57,6 +59,7 @@ impl NavItem {
             Self::Team | Self::Channels | Self::Sessions | Self::Requests | Self::Search => None,
             Self::Projects | Self::Cost => Some(Offer::Survey),
             Self::Graph | Self::Machine => Some(Offer::Oversee),
+            Self::People => Some(Offer::People),
         }
     }
 
@@ -70,6 +73,7 @@ impl NavItem {
             Self::Cost => "/dashboard/cost",
             Self::Graph => "/dashboard/graph",
             Self::Machine => "/dashboard/machine",
+            Self::People => "/dashboard/people",
             Self::Search => "/dashboard/search",
         }
     }
@@ -84,6 +88,7 @@ impl NavItem {
             Self::Cost => texts.cost,
             Self::Graph => texts.graph,
             Self::Machine => texts.machine,
+            Self::People => texts.people,
             Self::Search => texts.search,
         }
     }
@@ -99,6 +104,7 @@ impl NavItem {
             Self::Cost => 'o',
             Self::Graph => 'h',
             Self::Machine => 'm',
+            Self::People => 'e',
             Self::Search => 'f',
         }
     }
@@ -150,10 +156,10 @@ impl Layout {
         fill(text, &[&value.to_string()])
     }
 
-    /// Returns the pages in the navigation that the person is offered.
+    /// Returns the pages in the navigation that the person is offered, and the one that is shown.
     pub(super) fn items(&self) -> Vec<NavItem> {
         let is_offered = |item: &NavItem| item.offer().is_none_or(|offer| self.offers.contains(&offer));
-        NavItem::ALL.into_iter().filter(is_offered).collect()
+        NavItem::ALL.into_iter().filter(|item| is_offered(item) || self.item == Some(*item)).collect()
     }
 
     /// Returns the address of a page in the navigation.

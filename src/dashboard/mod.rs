@@ -127,6 +127,7 @@ pub(crate) async fn render(
         ["receipts", id] => pages::receipt::page(viewer, api, id).await,
         ["agents", id, "checkpoints"] => pages::checkpoints::page(viewer, api, id).await,
         ["mcp"] => pages::mcp_servers::page(viewer, api).await,
+        ["people"] => pages::people::page(viewer, api).await,
         ["automation"] => pages::automation::page(viewer, api).await,
         ["cost"] => pages::cost::page(viewer, api, query).await,
         ["graph"] => pages::graph::page(viewer, api, query).await,

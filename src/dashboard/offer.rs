@@ -18,13 +18,15 @@ pub(crate) enum Offer {
     ManageTeam,
     /// The search in all memories, MCP servers, generations and logs.
     Administer,
+    /// The way to the page of people. Where nobody was added, it is offered to nobody.
+    People,
     /// Changes of the configuration, and notifications.
     Configure,
 }
 
 impl Offer {
     /// All of them.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Talk,
         Self::Decide,
         Self::Survey,
@@ -32,6 +34,7 @@ impl Offer {
         Self::Manage,
         Self::ManageTeam,
         Self::Administer,
+        Self::People,
         Self::Configure,
     ];
 }

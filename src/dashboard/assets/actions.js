@@ -6,11 +6,13 @@ import { configForms } from "./{digest}-config.js";
 import { catchUp, keepDraft, talk } from "./{digest}-conversation.js";
 import { freezeForms } from "./{digest}-freeze.js";
 import { announce, fill, person, send, signedOut, texts } from "./{digest}-page.js";
+import { peopleActions, peopleForms } from "./{digest}-people.js";
 import { fetchPart, refresh } from "./{digest}-update.js";
 import { open } from "./{digest}-visit.js";
 
 const by = encodeURIComponent(person);
 const actions = {
+  ...peopleActions,
   freeze: async ({ target }) => (await send("POST", `/api/agents/${target}/freeze?by=${by}`)) && fill(texts.frozen, target),
   thaw: async ({ target }) => (await send("POST", `/api/agents/${target}/thaw?by=${by}`)) && fill(texts.thawed, target),
   "freeze-all": async () => (await send("POST", `/api/freeze?by=${by}`)) && " ",
@@ -54,6 +56,7 @@ const channelRoute = () => `/api/channels/${encodeURIComponent(talk().dataset.ch
 const forms = {
   ...configForms,
   ...freezeForms,
+  ...peopleForms,
   topic: async (form, data) => (await send("PUT", channelRoute(), { topic: data.get("topic"), as: person })) && texts.saved,
   "add-member": async (form, data) => {
     const added = await send("POST", `${channelRoute()}/members`, { add: [data.get("member").trim()], as: person });

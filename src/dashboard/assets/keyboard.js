@@ -20,7 +20,7 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  if (keys.open) return;
+  if (document.querySelector("dialog[open]")) return;
   if (Date.now() - pressedG < 1500) {
     pressedG = 0;
     const link = document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);

@@ -17,35 +17,35 @@ const DEFAULT_SPAN: i64 = 1;
 const BAR: u64 = 100;
 
 #[derive(Deserialize)]
-struct Usage {
-    usage: Vec<Sum>,
+pub(super) struct Usage {
+    pub(super) usage: Vec<Sum>,
     total: Sum,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Sum {
-    name: String,
+pub(super) struct Sum {
+    pub(super) name: String,
     calls: u64,
     unpriced: u64,
     input: u64,
     output: u64,
     cache_read: u64,
     cache_write: u64,
-    cost_micros: u64,
-    tokens: u64,
+    pub(super) cost_micros: u64,
+    pub(super) tokens: u64,
 }
 
 #[derive(Deserialize)]
-struct BudgetList {
-    budgets: Vec<Budget>,
+pub(super) struct BudgetList {
+    pub(super) budgets: Vec<Budget>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Budget {
-    scope: String,
-    name: String,
+pub(super) struct Budget {
+    pub(super) scope: String,
+    pub(super) name: String,
     tokens: Option<Amount>,
     cost_micros: Option<Amount>,
 }
@@ -128,15 +128,15 @@ struct CostPage {
 }
 
 /// A limit for today, in tokens or in money.
-struct BudgetView {
+pub(super) struct BudgetView {
     name: String,
-    used: String,
+    pub(super) used: String,
     reserved: String,
-    limit: String,
+    pub(super) limit: String,
     /// Lengths of the two parts of its bar.
     used_bar: u64,
     reserved_bar: u64,
-    is_used_up: bool,
+    pub(super) is_used_up: bool,
 }
 
 struct Span {
@@ -229,7 +229,7 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api, query: &str) -> Result<
 }
 
 /// Returns a row for each limit of a budget.
-fn budget_views(texts: &Texts, budget: &Budget) -> Vec<BudgetView> {
+pub(super) fn budget_views(texts: &Texts, budget: &Budget) -> Vec<BudgetView> {
     let name = match budget.scope.as_str() {
         "agent" => fill(texts.budget_of_agent, &[&budget.name]),
         "channel" => fill(texts.budget_of_channel, &[&budget.name]),

@@ -12,6 +12,7 @@ pub(super) mod graph;
 pub(super) mod machine;
 pub(super) mod mcp_servers;
 pub(super) mod message;
+pub(super) mod people;
 pub(super) mod project;
 pub(super) mod projects;
 pub(super) mod race;

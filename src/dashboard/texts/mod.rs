@@ -131,6 +131,10 @@ texts! {
     config_valid, config_invalid, set_value, set_about, unset_value, unset_path, config_path, config_value, backups, no_backups, file, compare,
     difference, no_difference, other_secrets, restore, config_unreadable,
     notifications, notifications_about, gets_notifications, notifications_fail,
+    // People.
+    people, people_about, no_people, person_active, person_all, person_none, last_seen, not_seen, used_today, person_accounts, person_added, added_by,
+    no_tokens, token_made, token_used, token_unused, token_until, token_expired, token_endless, new_token, token_days, token_once, token, copy,
+    rights, agents_allowed, channels_allowed, limits_about, day_tokens, day_dollars, remove_about, removed_people, person_removed, add_person, person_name,
 }
 
 script_texts! {
@@ -140,6 +144,7 @@ script_texts! {
     new_message, not_sent, stopped, saved, added, unread, working, using, call_ended, loading, loaded, not_loaded,
     set_done, unset_done, off_host, restored, now, seconds, minutes, hours, days,
     withdrawn, file_attached, file_removed, file_remove, files_too_many, file_too_long,
+    person_added, person_removed, token_made, copied, not_copied,
     push_on, push_off, push_insecure, push_unsupported, push_refused, push_failed, push_turn_on, push_turn_off,
 }
 

@@ -85,7 +85,7 @@ pub(crate) async fn page(
     };
     let viewer = Viewer {
         person: person(&caller)?,
-        offers: offers(&caller),
+        offers: offers(gateway, &caller).await?,
         csrf: csrf::token(cookie),
         last_event: gateway
             .events
@@ -227,8 +227,14 @@ fn set_cookie(response: &mut Response<Body>, cookie: &str) -> Result<(), ApiErro
 }
 
 /// Returns what the pages offer to the caller: what the routes would not refuse.
-fn offers(caller: &Caller) -> Vec<Offer> {
-    let Some(person) = caller.home_person() else { return Offer::ALL.to_vec() };
+async fn offers(gateway: &Gateway, caller: &Caller) -> Result<Vec<Offer>, ApiError> {
+    let mut offers = Offer::ALL.to_vec();
+    let Some(person) = caller.home_person() else {
+        if !has_people(gateway).await? {
+            offers.retain(|offer| *offer != Offer::People);
+        }
+        return Ok(offers);
+    };
     // Each offer stands for requests of one kind, and one of them is tried.
     let is_allowed = |offer: &Offer| {
         let (method, path) = match offer {
@@ -239,11 +245,19 @@ fn offers(caller: &Caller) -> Vec<Offer> {
             Offer::Manage => (Method::PUT, "/api/settings"),
             Offer::ManageTeam => (Method::POST, "/api/freeze"),
             Offer::Administer => (Method::GET, "/api/bridges"),
+            Offer::People => (Method::GET, "/api/people"),
             Offer::Configure => (Method::PUT, "/api/config/value"),
         };
         person_access::check(person, &method, path).is_ok()
     };
-    Offer::ALL.into_iter().filter(is_allowed).collect()
+    offers.retain(is_allowed);
+    Ok(offers)
+}
+
+/// Returns `true` if there are people in the home beside the owner.
+async fn has_people(gateway: &Gateway) -> Result<bool, ApiError> {
+    let people = gateway.swarm.store().people().list().await.map_err(ApiError::explained)?;
+    Ok(people.iter().any(Person::is_active))
 }
 
 /// Returns a script, a style or a picture of the pages.
@@ -296,10 +310,9 @@ async fn signed_out(
     language: Language,
     failure: Option<&SignInFailure>,
 ) -> Result<Response<Body>, ApiError> {
-    // Where nobody has a token of a person, the page says nothing about such tokens.
-    let people = gateway.swarm.store().people().list().await.map_err(ApiError::explained)?;
     let ways = SignInWays {
-        takes_token: people.iter().any(Person::is_active),
+        // Where nobody has a token of a person, the page says nothing about such tokens.
+        takes_token: has_people(gateway).await?,
         provider: gateway.config().oidc.as_ref().map(|settings| settings.name.clone()),
     };
     // Without the provider, somebody may try again later.

@@ -324,6 +324,7 @@ async fn every_page_forbids_what_comes_from_elsewhere_and_has_no_script_in_it() 
         "/dashboard/requests",
         "/dashboard/requests?state=all",
         "/dashboard/cost",
+        "/dashboard/people",
         "/dashboard/nothing",
     ] {
         let answer = browser.send(Call::get(path)).await;

@@ -878,8 +878,22 @@ async fn signed_in(house: &House, token: &str) -> String {
     answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
 }
 
+/// Signs a browser in with a code of the owner, and returns its cookie.
+async fn signed_in_by_code(house: &House, name: &str) -> String {
+    let call = Call::post("/api/dashboard/codes").json(&json!({"by": name})).unwrap();
+    let (_, made) = send(&house.owner(), call).await;
+    let path = format!("/dashboard?code={}", made["code"].as_str().unwrap());
+    let answer = Client::new(house.port).send(Call::get(&path), LIMIT).await.unwrap();
+    answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+}
+
 async fn page(house: &House, cookie: &str, path: &str) -> (u16, String) {
     text(Client::new(house.port).send(Call::get(path).header("cookie", cookie), LIMIT).await.unwrap()).await
+}
+
+/// The token for changes of a page.
+fn csrf_of(page: &str) -> &str {
+    page.split_once("name=\"csrf-token\" content=\"").unwrap().1.split_once('"').unwrap().0
 }
 
 #[tokio::test]
@@ -938,7 +952,7 @@ async fn a_page_has_only_what_the_role_allows() {
         let logs = page(&house, &cookie, "/dashboard/machine/config").await.0;
         assert_eq!(logs, if administers { 200 } else { 403 }, "{name}");
         // What the page leaves out, the route refuses, also with the page's own token.
-        let csrf = team.split_once("name=\"csrf-token\" content=\"").unwrap().1.split_once('"').unwrap().0;
+        let csrf = csrf_of(&team);
         let call = Call::post("/api/agents/coder/freeze").header("cookie", &cookie);
         let without = stranger.send(call.clone(), LIMIT).await.unwrap().status();
         assert_eq!(without, 403, "{name}: a change needs the page's token");
@@ -951,6 +965,70 @@ async fn a_page_has_only_what_the_role_allows() {
         assert_eq!(stranger.send(out, LIMIT).await.unwrap().status(), 200, "{name} signs out");
         assert_eq!(page(&house, &cookie, "/dashboard").await.0, 401, "{name}");
     }
+}
+
+#[tokio::test]
+async fn the_page_of_people_is_for_owners_and_linked_only_where_there_are_people() {
+    let house = House::new().await;
+    channel(&house, "alpha-room", "coder").await;
+    let link = "href=\"/dashboard/people\"";
+    let boss = signed_in_by_code(&house, "boss").await;
+    let (status, team) = page(&house, &boss, "/dashboard").await;
+    assert!(status == 200 && !team.contains(link), "{team}");
+    let (status, shown) = page(&house, &boss, "/dashboard/people").await;
+    assert!(
+        status == 200 && shown.contains("data-form=\"add-person\"") && !shown.contains("data-person="),
+        "{shown}"
+    );
+    let limits = json!({"agents": ["coder"], "channels": ["alpha-room"]});
+    let mut secrets = Vec::new();
+    for (name, role, limits) in [
+        ("vera", "viewer", limits.clone()),
+        ("mia", "member", limits),
+        ("otto", "operator", json!({})),
+        ("olga", "owner", json!({})),
+    ] {
+        assert_eq!(add(&house, name, role, limits).await.0, 201, "{name}");
+        let secret = token(&house, name).await;
+        let cookie = signed_in(&house, &secret).await;
+        secrets.push(secret);
+        let is_owner = role == "owner";
+        let (_, team) = page(&house, &cookie, "/dashboard").await;
+        assert_eq!(team.contains(link), is_owner, "{name}: {team}");
+        let (status, shown) = page(&house, &cookie, "/dashboard/people").await;
+        assert_eq!((status, shown.contains(link)), (if is_owner { 200 } else { 403 }, is_owner), "{name}");
+        assert_eq!(shown.contains("data-person=\"vera\""), is_owner, "{name}: {shown}");
+        // The buttons of the page do what the routes allow, and those refuse everybody else.
+        let change = Call::put("/api/people/vera").json(&json!({"dayTokens": 5_000})).unwrap();
+        let change = change.header("cookie", &cookie).header("x-flock-csrf", csrf_of(&team));
+        let (status, _) = send(&Client::new(house.port), change).await;
+        assert_eq!(status, if is_owner { 200 } else { 403 }, "{name}");
+    }
+    let evil = "<img src=x onerror=alert(1)>\u{202e}";
+    let account = json!({"name": "mia", "bridge": "matrix", "account": evil, "by": "boss"});
+    let call = Call::post("/api/people/accounts").json(&account).unwrap();
+    assert_eq!(send(&house.owner(), call).await.0, 200);
+    let (_, team) = page(&house, &boss, "/dashboard").await;
+    assert!(team.contains(link), "{team}");
+    let (_, shown) = page(&house, &boss, "/dashboard/people").await;
+    for name in ["vera", "mia", "otto", "olga"] {
+        assert!(shown.contains(&format!("data-person=\"{name}\" data-state=\"active\"")), "{name}: {shown}");
+        assert!(shown.contains(&format!("<li data-token=\"{name}.1\"")), "{name}: {shown}");
+    }
+    assert_eq!(shown.matches("data-field=\"seen\"><time").count(), 4, "all are signed in: {shown}");
+    assert!(shown.contains("0 tokens of 5,000 tokens"), "{shown}");
+    // A name from elsewhere is text, and no page has a token.
+    assert!(shown.contains("matrix:&#60;img src=x onerror=alert(1)&#62;\\u{202e}"), "{shown}");
+    assert!(!shown.contains("<img") && !shown.contains('\u{202e}'), "{shown}");
+    assert!(secrets.iter().all(|secret| !shown.contains(secret)), "{shown}");
+    for name in ["vera", "mia", "otto", "olga"] {
+        assert_eq!(send(&house.owner(), Call::delete(&format!("/api/people/{name}"))).await.0, 200);
+    }
+    let (_, team) = page(&house, &boss, "/dashboard").await;
+    assert!(!team.contains(link), "{team}");
+    let (_, shown) = page(&house, &boss, "/dashboard/people").await;
+    assert_eq!(shown.matches("data-state=\"removed\"").count(), 4, "{shown}");
+    assert!(!shown.contains("data-state=\"active\"") && !shown.contains("data-token="), "{shown}");
 }
 
 #[tokio::test]
@@ -972,18 +1050,11 @@ async fn a_form_of_another_site_signs_nobody_in() {
 #[tokio::test]
 async fn a_browser_of_the_owner_under_a_persons_name_gets_that_persons_rights() {
     let house = House::new().await;
-    let code = async || {
-        let call = Call::post("/api/dashboard/codes").json(&json!({"by": "ann"})).unwrap();
-        let (_, made) = send(&house.owner(), call).await;
-        let path = format!("/dashboard?code={}", made["code"].as_str().unwrap());
-        let answer = Client::new(house.port).send(Call::get(&path), LIMIT).await.unwrap();
-        answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
-    };
-    let before = code().await;
+    let before = signed_in_by_code(&house, "ann").await;
     assert!(page(&house, &before, "/dashboard").await.1.contains("data-action=\"freeze-all\""));
     add(&house, "ann", "viewer", json!({})).await;
     assert_eq!(page(&house, &before, "/dashboard").await.0, 401, "it had the owner's rights");
-    let after = code().await;
+    let after = signed_in_by_code(&house, "ann").await;
     assert!(!page(&house, &after, "/dashboard").await.1.contains("data-action=\"freeze-all\""));
     let call = Call::get("/api/bridges").header("cookie", &after);
     assert_eq!(Client::new(house.port).send(call, LIMIT).await.unwrap().status(), 403);
