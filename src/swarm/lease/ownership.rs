@@ -285,19 +285,26 @@ impl Known {
 impl Ownership {
     /// Creates that of a gateway of a group which has these agents, while the gateway `second` has the others.
     pub(crate) fn for_test(here: &[&str], elsewhere: &[&str]) -> Arc<Self> {
+        let subjects = |agents: &[&str]| -> BTreeSet<LeaseSubject> {
+            agents.iter().map(|agent| LeaseSubject::agent(&agent.parse().unwrap())).collect()
+        };
+        Self::of_subjects_for_test(subjects(here), &subjects(elsewhere))
+    }
+
+    /// Does the same for subjects of any kind.
+    pub(crate) fn of_subjects_for_test(
+        here: BTreeSet<LeaseSubject>,
+        elsewhere: &BTreeSet<LeaseSubject>,
+    ) -> Arc<Self> {
         let (me, other) = (Epoch(1), Epoch(2));
-        let ids = |agents: &[&str]| -> BTreeSet<AgentId> {
-            agents.iter().map(|agent| agent.parse().unwrap()).collect()
+        let rows = |subjects: &BTreeSet<LeaseSubject>, owner: Epoch| -> BTreeMap<LeaseSubject, Lease> {
+            let row =
+                |subject: &LeaseSubject| Lease { subject: subject.clone(), owner: Some(owner), token: 1 };
+            subjects.iter().map(|subject| (subject.clone(), row(subject))).collect()
         };
-        let rows = |agents: &BTreeSet<AgentId>, owner: Epoch| -> BTreeMap<LeaseSubject, Lease> {
-            let row = |subject: LeaseSubject| Lease { subject, owner: Some(owner), token: 1 };
-            let rows = agents.iter().map(|agent| row(LeaseSubject::agent(agent)));
-            rows.map(|row| (row.subject.clone(), row)).collect()
-        };
-        let (here, elsewhere) = (ids(here), ids(elsewhere));
+        let agents: BTreeSet<AgentId> = here.iter().filter_map(LeaseSubject::as_agent).collect();
         let mut leases = rows(&here, me);
-        let held = leases.keys().cloned().collect();
-        leases.extend(rows(&elsewhere, other));
+        leases.extend(rows(elsewhere, other));
         let living = [(me, "first"), (other, "second")].map(|(epoch, name)| LivingGateway {
             epoch,
             home: name.to_owned(),
@@ -310,8 +317,8 @@ impl Ownership {
         });
         let ownership = Self::of(Some(me));
         let until = clock::boot_ms() + 600_000;
-        ownership.update(LeaseView { held, leases: &leases, living: &living, until });
-        ownership.settle_agents(&here);
+        ownership.update(LeaseView { held: here, leases: &leases, living: &living, until });
+        ownership.settle_agents(&agents);
         ownership
     }
 
