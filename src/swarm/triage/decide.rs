@@ -198,8 +198,12 @@ pub(crate) async fn decide(
                 items: Vec::new(),
                 post: messages::post(row.channel.as_ref(), &format!("{id} was approved by {party}."), now),
             };
-            // An approval expires too, if the request can't begin for long, for example while its agent is frozen.
-            let until = now.saturating_add(to_millis(config.approval_time));
+            // An approval expires too, if the request can't begin for long, for example while its agent is frozen. The call that
+            // an answer is for waits no longer than for the answer.
+            let until = match row.kind == super::question::KIND {
+                true => row.expires_at,
+                false => now.saturating_add(to_millis(config.approval_time)),
+            };
             store.requests().approve(row.id.clone(), sha256, until, along, now).await?
         }
         ApprovalDecision::Deny { reason } => {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, messages};
+use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, messages, question};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::store::{Along, RequestRow, RequestState, RequestStep, StoreError};
@@ -15,8 +15,8 @@ use crate::sync::lock;
 const OUTCOME_UNKNOWN: &str = "interrupted, outcome unknown";
 
 impl Triage {
-    /// Ends requests that no task runs, begins those that were granted but have not begun, and declines questions that
-    /// were denied at another gateway. A failure for one request does not stop the others.
+    /// Ends requests that no task runs, begins those that were granted but have not begun, and takes up that questions were
+    /// denied or ended at another gateway. A failure for one request does not stop the others.
     ///
     /// # Errors
     ///
@@ -26,12 +26,12 @@ impl Triage {
         // than one sweep are left alone.
         let begun_by =
             unix_ms().saturating_sub(i64::try_from(SWEEP_INTERVAL.as_millis()).unwrap_or(i64::MAX));
-        let declined = self.decline_denied().await;
+        let taken_up = self.take_up_ended().await;
         self.recover_orphans_before(begun_by).await?;
-        declined
+        taken_up
     }
 
-    /// Acts on a decision that another process may have recorded: begins a request of an agent of this gateway, or declines
+    /// Acts on a decision that another process may have recorded: begins a request that this gateway carries out, or declines
     /// a question that waits here.
     ///
     /// # Errors
@@ -41,14 +41,24 @@ impl Triage {
         let Some(row) = self.swarm.store().requests().find(id).await? else { return Ok(()) };
         if row.state == RequestState::Denied {
             self.decline(&row.id);
-        } else if may_begin(&row, i64::MAX) && self.swarm.ownership().has_agent(&row.agent) {
+        } else if may_begin(&row, i64::MAX) && self.is_ours(&row) {
             self.begin(row.id, None);
         }
         Ok(())
     }
 
-    /// Ends and begins requests as [`Self::settle`] does, with a given limit: requests that need no decision are begun only
-    /// if they were made before this time.
+    /// Returns `true` if this gateway carries the request out: a question where its call waits, which may be at the gateway that
+    /// runs the server, and any other request where its agent is taken care of.
+    fn is_ours(&self, row: &RequestRow) -> bool {
+        match row.kind == question::KIND {
+            true => self.is_asked(&row.id),
+            false => self.swarm.ownership().has_agent(&row.agent),
+        }
+    }
+
+    /// Ends and begins requests as [`Self::settle`] does, with a given limit: requests that need no decision are begun, and
+    /// questions of gateways that are gone are ended, only if they were made before this time. Until then another gateway may
+    /// know more of where a server runs.
     pub(super) async fn recover_orphans_before(
         self: &Arc<Self>,
         asked_before: i64,
@@ -64,23 +74,29 @@ impl Triage {
             if before.get(&row.id) != Some(&row.state) || underway.contains(&row.id) {
                 continue;
             }
+            let is_lost =
+                row.kind == question::KIND && row.created_at < asked_before && self.is_lost(&row).await;
             // Another gateway does it.
-            if !self.swarm.ownership().has_agent(&row.agent) {
+            if !is_lost && !self.is_ours(&row) {
                 continue;
             }
-            match row.state {
-                RequestState::Running => {
-                    if let Err(error) = self.end_lost(&row).await {
-                        tracing::error!(
-                            request = row.id,
-                            error = chain(&error),
-                            "failed to end a request that was lost"
-                        );
-                        failed.get_or_insert(error);
+            let ended = match row.state {
+                RequestState::Running => self.end_lost(&row).await,
+                _ if is_lost => self.end_question(&row.id, row.level).await,
+                _ => {
+                    if may_begin(&row, asked_before) {
+                        self.begin(row.id.clone(), None);
                     }
+                    Ok(())
                 }
-                _ if may_begin(&row, asked_before) => self.begin(row.id, None),
-                _ => {}
+            };
+            if let Err(error) = ended {
+                tracing::error!(
+                    request = row.id,
+                    error = chain(&error),
+                    "failed to end a request that was lost"
+                );
+                failed.get_or_insert(error);
             }
         }
         failed.map_or(Ok(()), Err)

@@ -1,5 +1,8 @@
 //! A question of an MCP server to a person, during a call. It is a request like others: a person answers exactly what was
 //! shown, or denies it. Unlike others it is over with the call that it belongs to, and its answer goes to the server alone.
+//!
+//! Of several gateways, the one that makes the call waits for the answer. The values are in no record, so an answer is passed on
+//! to it. A denial is in the database, which tells it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +15,16 @@ use super::{
     ApprovalDecision, DecideError, Decider, MAX_OPEN, MAX_ROWS, Triage, event, messages, new_id, view,
 };
 use crate::clock::unix_ms;
+use crate::config::Config;
 use crate::error::chain;
-use crate::id::AgentId;
+use crate::id::{AgentId, McpServerName};
 use crate::mcp::{PersonAnswer, Question, answer_content};
 use crate::store::{
-    Along, Level, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, StoreError,
+    Along, LeaseSubject, Level, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition,
+    StoreError,
 };
 use crate::swarm::Actor;
+use crate::swarm::lease::Owner;
 use crate::sync::lock;
 use crate::tool::CallContext;
 
@@ -154,8 +160,7 @@ impl Triage {
         question.map(|question| question.content = content).is_some()
     }
 
-    /// Returns `true` if somebody waits for the answer.
-    #[cfg(test)]
+    /// Returns `true` if the call that waits for the answer is made here.
     pub(super) fn is_asked(&self, id: &str) -> bool {
         lock(&self.questions).contains_key(id)
     }
@@ -182,20 +187,38 @@ impl Triage {
         }
     }
 
-    /// Tells the servers whose questions were denied at another gateway.
-    pub(super) async fn decline_denied(&self) -> Result<(), StoreError> {
+    /// Tells the servers whose questions were denied or ended at another gateway.
+    pub(super) async fn take_up_ended(&self) -> Result<(), StoreError> {
         let asked: Vec<String> = lock(&self.questions).keys().cloned().collect();
         for id in asked {
-            let found = self.swarm.store().requests().find(&id).await?;
-            if found.is_some_and(|row| row.state == RequestState::Denied) {
-                self.decline(&id);
+            match self.swarm.store().requests().find(&id).await?.map(|row| row.state) {
+                Some(RequestState::Denied) => self.decline(&id),
+                // Nobody can answer it any more. The call is told by the end of the channel.
+                Some(RequestState::Expired) => drop(lock(&self.questions).remove(&id)),
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// Ends the questions of an earlier process, or of another gateway that is gone: the calls that they belonged to are gone.
-    /// Only those of the agents for which `is_wanted` returns `true`.
+    /// Returns `true` if the call that an open question belongs to is gone, and this gateway is the one that ends the question.
+    pub(super) async fn is_lost(&self, row: &RequestRow) -> bool {
+        let ownership = self.swarm.ownership();
+        let server = local_server(&self.swarm.config(), row);
+        let ends_here = match server.map(|server| ownership.of_subject(&LeaseSubject::server(&server))) {
+            Some(Owner::Here) => true,
+            Some(Owner::Elsewhere(_)) => false,
+            Some(Owner::Nobody) | None => ownership.has_agent(&row.agent),
+        };
+        if !ends_here {
+            return false;
+        }
+        // Whoever asks holds this from the row of the question until its call waits.
+        drop(self.asking.lock().await);
+        !self.is_asked(&row.id)
+    }
+
+    /// Ends the questions of agents whose turns broke off at another gateway, and the calls of these turns with them.
     pub(crate) async fn end_old_questions(
         &self,
         is_wanted: impl Fn(&AgentId) -> bool,
@@ -210,7 +233,7 @@ impl Triage {
         Ok(())
     }
 
-    async fn end_question(&self, id: &str, level: Level) -> Result<(), StoreError> {
+    pub(super) async fn end_question(&self, id: &str, level: Level) -> Result<(), StoreError> {
         let why = "the call has ended".to_owned();
         let entry = Actor::system().entry("request.expire", id, level, why.clone());
         let requests = self.swarm.store().requests();
@@ -254,9 +277,17 @@ pub(crate) fn json(row: &RequestRow) -> Option<Value> {
     Some(serde_json::json!({"server": server, "message": message, "fields": fields}))
 }
 
+/// Returns the MCP server of a question whose gateway waits for the answer. `None` if that is the gateway of the agent, because
+/// each gateway calls a server at a URL itself.
+#[must_use]
+pub(crate) fn local_server(config: &Config, row: &RequestRow) -> Option<McpServerName> {
+    let Request::McpQuestion { server, .. } = FiledRequest::read(&row.body)?.request else { return None };
+    config.mcp_server(&server)?.remote.is_none().then_some(server)
+}
+
 /// Returns the request for a question.
 #[must_use]
-pub(crate) fn request(server: &crate::id::McpServerName, question: Question) -> Request {
+pub(crate) fn request(server: &McpServerName, question: Question) -> Request {
     let Question { message, fields } = question;
     Request::McpQuestion { server: server.clone(), message, fields }
 }

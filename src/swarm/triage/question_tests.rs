@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::mcp::{PersonAnswer, Question};
 use crate::provider::BoxFuture as Waiting;
+use crate::store::LeaseSubject;
+use crate::swarm::lease::Ownership;
 use crate::swarm::triage::question;
 use crate::tool::CallContext;
 
@@ -29,24 +31,50 @@ fn values(value: Value) -> serde_json::Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
+/// Asks a person at a gateway, and returns the future answer with the row of the question.
+async fn ask_at(triage: &Arc<Triage>, context: &CallContext) -> (Waiting<'static, PersonAnswer>, RequestRow) {
+    let (asking, context) = (Arc::clone(triage), context.clone());
+    let limit = Duration::from_secs(60);
+    let task = tokio::spawn(async move { asking.ask_person(&context, asked(), limit).await.unwrap() });
+    let end = tokio::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let open = triage.swarm().store().requests().list(true, 10).await.unwrap();
+        // The question can be answered as soon as its row is there and its call waits.
+        if let Some(row) = open.into_iter().find(|row| row.kind == question::KIND && triage.is_asked(&row.id))
+        {
+            return (Box::pin(async move { task.await.unwrap() }), row);
+        }
+        assert!(tokio::time::Instant::now() < end, "nobody is asked");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The leases of a gateway of a group, in which another one has what is `elsewhere`.
+fn leases(here: &[LeaseSubject], elsewhere: &[LeaseSubject]) -> Arc<Ownership> {
+    let set = |subjects: &[LeaseSubject]| subjects.iter().cloned().collect();
+    Ownership::of_subjects_for_test(set(here), &set(elsewhere))
+}
+
 impl Rig {
     /// Asks a person, and returns the future answer with the row of the question.
     async fn question(&self, context: &CallContext) -> (Waiting<'static, PersonAnswer>, RequestRow) {
-        let (triage, context) = (Arc::clone(&self.triage), context.clone());
-        let limit = Duration::from_secs(60);
-        let task = tokio::spawn(async move { triage.ask_person(&context, asked(), limit).await.unwrap() });
-        let end = tokio::time::Instant::now() + Duration::from_secs(20);
-        loop {
-            let open = self.triage.swarm().store().requests().list(true, 10).await.unwrap();
-            if let Some(row) = open.into_iter().find(|row| row.kind == question::KIND) {
-                // The question can be answered as soon as its row is there.
-                if self.triage.is_asked(&row.id) {
-                    return (Box::pin(async move { task.await.unwrap() }), row);
-                }
-            }
-            assert!(tokio::time::Instant::now() < end, "nobody is asked");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        ask_at(&self.triage, context).await
+    }
+
+    /// Makes a gateway of a group on the same database, with these leases.
+    fn beside(&self, ownership: Arc<Ownership>) -> Arc<Triage> {
+        let (sender, _) = mpsc::unbounded_channel();
+        let notifier = Notifier::new(sender, Arc::new(|_, _| {}));
+        let live = Arc::new(Live::open(self.home.clone()).unwrap());
+        let store = Arc::clone(self.triage.swarm().store());
+        let mut swarm = Swarm::new(SwarmParts { live, store, notifier });
+        swarm.ownership = ownership;
+        Triage::new(Arc::new(swarm), self.executor.clone())
+    }
+
+    /// Adds the server that asks, whose program runs at one gateway.
+    fn add_server(&self) {
+        self.set("mcpServers", json!({"notes": {"command": ["python3", "notes.py"]}}));
     }
 
     async fn answer(&self, row: &RequestRow, given: Value) -> Result<RequestRow, DecideError> {
@@ -154,6 +182,90 @@ async fn a_question_of_an_earlier_process_is_ended_and_can_not_be_answered() {
     rig.triage.recover().await.unwrap();
     assert_eq!(rig.row(&row.id).await.state, RequestState::Expired);
     assert_eq!(rig.items(&session("coder")).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_question_is_answered_where_its_call_waits_and_not_where_its_agent_is() {
+    let rig = Rig::new().await;
+    rig.add_server();
+    let coder: AgentId = "coder".parse().unwrap();
+    let (agent, server) = (LeaseSubject::agent(&coder), LeaseSubject::server(&"notes".parse().unwrap()));
+    let (one, other) = (std::slice::from_ref(&server), std::slice::from_ref(&agent));
+    let runs_server = rig.beside(leases(one, other));
+    let has_agent = rig.beside(leases(other, one));
+    let (answer, row) = ask_at(&runs_server, &context()).await;
+    // The answer was forwarded, and waits for the thaw of the agent.
+    runs_server.swarm().freeze(&Actor::human("ann"), &coder, None).await.unwrap();
+    let given = values(json!({"table": "notes"}));
+    let elsewhere = has_agent.answer(&row.id, (row.sha256.clone(), &given), &owner()).await.unwrap_err();
+    assert!(matches!(elsewhere, DecideError::NobodyWaits(_)), "{elsewhere}");
+    runs_server.answer(&row.id, (row.sha256.clone(), &given), &owner()).await.unwrap();
+    for gateway in [&has_agent, &runs_server] {
+        gateway.take_up_decision(&row.id).await.unwrap();
+        gateway.recover_orphans_before(i64::MAX).await.unwrap();
+    }
+    assert!(has_agent.underway.lock().unwrap().is_empty(), "it is not the one that passes it on");
+    let approved = rig.row(&row.id).await;
+    assert_eq!((approved.state, approved.expires_at), (RequestState::Approved, row.expires_at));
+    runs_server.swarm().thaw(&Actor::human("ann"), &coder).await.unwrap();
+    assert_eq!(answer.await, PersonAnswer::Accepted(values(json!({"table": "notes", "rows": 10}))));
+    rig.until(&row.id, RequestState::Done).await;
+    assert_eq!(rig.row(&row.id).await.result.as_deref(), Some("answered"));
+}
+
+/// Begins an answer, as a gateway has that dies before it passes it on.
+async fn begin_answer(rig: &Rig, row: &RequestRow) {
+    let (store, config) = (rig.triage.swarm().store(), rig.triage.swarm().config());
+    let approve = ApprovalDecision::Approve { sha256: row.sha256.clone() };
+    decide::decide(store, &config, &row.id, approve, &owner(), unix_ms()).await.unwrap();
+    let entry = Actor::system().entry("request.begin", &row.id, Level::Red, String::new());
+    let begun = store.requests().begin(row.id.clone(), entry, unix_ms()).await.unwrap();
+    assert!(matches!(begun, RequestTransition::Done(_)), "{begun:?}");
+}
+
+#[tokio::test]
+async fn a_question_of_a_gateway_that_is_gone_is_ended_by_the_next_one() {
+    let rig = Rig::new().await;
+    rig.add_server();
+    let agent = LeaseSubject::agent(&"coder".parse().unwrap());
+    let server = LeaseSubject::server(&"notes".parse().unwrap());
+    let both = [agent.clone(), server.clone()];
+    let (agent, server) = (std::slice::from_ref(&agent), std::slice::from_ref(&server));
+    for is_begun in [false, true] {
+        for next in [leases(server, agent), leases(agent, &[])] {
+            // The gateway that the call is made at knows nothing of the others any more.
+            let gone = rig.beside(leases(server, agent));
+            let (answer, row) = ask_at(&gone, &context()).await;
+            if is_begun {
+                begin_answer(&rig, &row).await;
+            }
+            let before = rig.row(&row.id).await.state;
+            let bystanders = [leases(&[], &both), leases(agent, server), leases(&[], &[])];
+            for gateway in bystanders.into_iter().map(|leases| rig.beside(leases)).chain([gone.clone()]) {
+                if gateway.is_asked(&row.id) && is_begun {
+                    // It would have passed the answer on.
+                    continue;
+                }
+                gateway.recover_orphans_before(i64::MAX).await.unwrap();
+                assert_eq!(rig.row(&row.id).await.state, before);
+            }
+            let next = rig.beside(next);
+            // A call may have begun meanwhile that this gateway does not know of.
+            next.settle().await.unwrap();
+            assert_eq!(rig.row(&row.id).await.state, before);
+            next.recover_orphans_before(i64::MAX).await.unwrap();
+            let ended = if is_begun { RequestState::Failed } else { RequestState::Expired };
+            assert_eq!(rig.row(&row.id).await.state, ended);
+            assert_eq!(rig.items(&session("coder")).await, Vec::<String>::new());
+            if is_begun {
+                drop(answer);
+                continue;
+            }
+            // If it only seemed to be gone, its call does not wait for what can't come any more.
+            gone.settle().await.unwrap();
+            assert_eq!(answer.await, PersonAnswer::Cancelled);
+        }
+    }
 }
 
 #[tokio::test]

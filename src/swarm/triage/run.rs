@@ -83,8 +83,12 @@ impl Triage {
         if self.stop.run_until_cancelled(self.swarm.wait_all_thawed(&involved)).await.is_none() {
             return Ok(());
         }
-        // The gateway that takes care of the agent hears of the decision and begins it.
-        let Some(_lease) = self.swarm.ownership().enter_agent(&row.agent) else { return Ok(()) };
+        // The gateway that takes care of the agent hears of the decision and begins it. An answer goes to a call, which may be
+        // made at another gateway.
+        let lease = self.swarm.ownership().enter_agent(&row.agent);
+        if lease.is_none() && !self.is_asked(id) {
+            return Ok(());
+        }
         // The level may have been raised while the task waited for a thaw.
         let level = store.requests().find(id).await?.map_or(Level::Red, |row| row.level);
         let entry = Actor::system().entry("request.begin", id, level, String::new());

@@ -20,8 +20,6 @@ impl Triage {
     /// Continues after a start of the gateway. Requests that were running when the last gateway ended are not run
     /// again, because it is unknown how far they came. Those that were granted but had not begun are begun now.
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
-        let ownership = self.swarm.ownership();
-        self.end_old_questions(|agent| ownership.has_agent(agent)).await?;
         self.sweep().await?;
         // Before anything begins: such a request must not be run.
         self.swarm.expire_outdated().await?;
