@@ -1,4 +1,5 @@
-//! Decides which agent or which MCP server a request is about, so that it is answered where that is.
+//! Decides which agent or which MCP server a request is about, so that it is answered where that is. The answer to a question of
+//! a server goes where the call waits.
 //!
 //! A request that is not listed is answered where it arrives, from the database and the files that all gateways share.
 
@@ -10,6 +11,7 @@ use super::statement::About;
 use crate::gateway::routes::{chat, messages};
 use crate::gateway::state::Gateway;
 use crate::id::{AgentId, SessionKey};
+use crate::swarm::triage::question;
 
 /// The part of a request that tells its subject.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub(super) enum Clue {
     QueriedAgent,
     /// The path names an MCP server.
     Server(String),
+    /// The path names a request, for whose answer an MCP server waits.
+    Question(String),
 }
 
 /// The fields of a body or a query that tell the agent.
@@ -55,6 +59,7 @@ pub(super) fn clue(method: &Method, path: &str) -> Option<Clue> {
         ["api", "agents", id, "checkpoints" | "fork" | "prepare" | "probe" | "rewind"] if is_post => {
             decoded(id).map(Clue::Agent)
         }
+        ["api", "approvals", id, "answer"] if is_post => decoded(id).map(Clue::Question),
         ["api", "mcp", "servers", name, "test" | "grant"] if is_post => decoded(name).map(Clue::Server),
         ["api", "tasks", id, "cancel"] if is_post => decoded(id).map(Clue::Task),
         ["flock", "a2a", id] | ["flock", "a2a", id, ""] if is_post => decoded(id).map(Clue::Agent),
@@ -78,6 +83,15 @@ impl Clue {
                 let server = config.mcp_server(&name.parse().ok()?)?;
                 server.remote.is_none().then(|| About::Server(server.name.clone()))
             }
+            Self::Question(id) => {
+                let row = gateway.swarm.store().requests().find(&id).await.ok()??;
+                // Nobody waits for the answer to one that has ended.
+                let row = row.state.is_open().then_some(row)?;
+                match question::local_server(&gateway.config(), &row) {
+                    Some(server) => Some(About::Server(server)),
+                    None => gateway.agent(row.agent.as_str()).ok().map(|agent| About::Agent(agent.id)),
+                }
+            }
             clue => clue.agent(gateway, uri, headers, body).await.map(About::Agent),
         }
     }
@@ -100,7 +114,7 @@ impl Clue {
             }
             Self::Model => chat::chosen_agent(gateway, headers, &named()?.model?).ok(),
             Self::Message => message(named()?),
-            Self::Server(_) => None,
+            Self::Server(_) | Self::Question(_) => None,
             Self::QueriedAgent => {
                 let named = axum::extract::Query::<Named>::try_from_uri(uri).ok()?.0.agent?;
                 gateway.agent(&named).ok().map(|agent| agent.id)
@@ -134,12 +148,15 @@ mod tests {
             (Method::POST, "/api/tasks/t-1/cancel", Some(Clue::Task("t-1".to_owned()))),
             (Method::POST, "/api/mcp/servers/notes/test", Some(Clue::Server("notes".to_owned()))),
             (Method::POST, "/api/mcp/servers/notes/grant", Some(Clue::Server("notes".to_owned()))),
+            (Method::POST, "/api/approvals/r-7k3m9qwx/answer", Some(Clue::Question("r-7k3m9qwx".to_owned()))),
             (Method::POST, "/flock/a2a/coder", agent("coder")),
             (Method::POST, "/flock/a2a/coder/", agent("coder")),
             // What every gateway answers.
             (Method::GET, "/v1/responses/resp_1", None),
             (Method::GET, "/api/mcp/servers/notes", None),
             (Method::POST, "/api/mcp/servers/notes/revoke", None),
+            (Method::GET, "/api/approvals", None),
+            (Method::POST, "/api/approvals/r-7k3m9qwx/deny", None),
             (Method::GET, "/api/sessions", None),
             (Method::GET, "/api/tasks/t-1", None),
             (Method::POST, "/api/sessions", None),

@@ -16,7 +16,7 @@ fn client_with(home: &TempHome, token: &str) -> Client {
 }
 
 /// The owner, at a home's gateway.
-fn owner(home: &TempHome) -> Client {
+pub(super) fn owner(home: &TempHome) -> Client {
     client_with(home, home.config()["gateway"]["auth"]["token"].as_str().unwrap())
 }
 
@@ -25,7 +25,7 @@ fn message(agent: &str, number: usize) -> Call {
     Call::post("/api/message").json(&body).unwrap()
 }
 
-async fn json_of(answer: Answer) -> Value {
+pub(super) async fn json_of(answer: Answer) -> Value {
     answer.json(LIMIT).await.unwrap()
 }
 
