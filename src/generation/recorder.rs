@@ -241,9 +241,13 @@ fn next(
     last: &Generation,
     before: Option<&HomeState>,
     number: u64,
-    state: HomeState,
+    mut state: HomeState,
 ) -> Generation {
     let origin = Origin::current();
+    // A home that was moved or copied has other package stores than before. Only what has just changed is of these.
+    if last.home != home.root() {
+        state.packages.retain(|agent, profile| last.state.packages.get(agent) != Some(profile));
+    }
     let what = before.map(|before| difference::between(before, &state)).unwrap_or_default();
     Generation {
         format: FORMAT,
