@@ -330,6 +330,7 @@ impl AgentStore {
             problem,
             is_open: (new.is_open)(),
             packages: packages::present(&self.home, &self.agent),
+            packages_of: packages::stores_of(&self.home),
             transcripts: new.transcripts,
         };
         self.log.append(&record)?;
@@ -372,6 +373,7 @@ impl AgentStore {
             unstable: Named::default(),
             is_open: true,
             packages: None,
+            packages_of: None,
             transcripts: BTreeMap::new(),
         })
     }
@@ -559,6 +561,7 @@ impl AgentStore {
             unstable: scan.unstable,
             is_open,
             packages: packages::present(&self.home, &self.agent),
+            packages_of: packages::stores_of(&self.home),
             transcripts: BTreeMap::new(),
         };
         self.log.append(&record)?;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Checkpoints;
 use super::agent_store::AgentStore;
 use super::error::CheckpointError;
-use super::packages;
+use super::packages::{self, PackagesThen};
 use super::record::CheckpointRecord;
 use crate::agent::transcript::model::VERSION;
 use crate::agent::transcript::{self, Header, Record};
@@ -96,15 +96,21 @@ impl Checkpoints {
             checkpoint,
             peers: PeerNames::default(),
         };
-        let (copied, number) = self.blocking(agent, move |mut store| copying.make(&mut store)).await?;
+        let (copied, then) = self.blocking(agent, move |mut store| copying.make(&mut store)).await?;
         for session in &copied {
             self.store().sessions().create(session.clone(), unix_ms()).await?;
         }
         // The packages and the configuration of the new agent are one generation.
         let origin = Origin::new(&by, format!("flock fork {} {name}", agent.id));
-        let packages = self.services()?.copy_packages(&agent.id, &name, number);
+        let packages = self.services()?.copy_packages(&agent.id, &name, then.here());
         let packages = origin.clone().scope(packages).await;
-        let warnings = packages.err().map(|reason| format!("its packages were not copied: {reason}"));
+        let warnings = match (packages, checkpoint) {
+            (Err(reason), _) => vec![format!("its packages were not copied: {reason}")],
+            (Ok(()), Some(number)) if then == PackagesThen::Elsewhere => {
+                vec![format!("its packages are the present ones: {}", packages::elsewhere_text(number))]
+            }
+            (Ok(()), _) => Vec::new(),
+        };
         let (home, from, to) = (self.home().clone(), agent.id.clone(), name.clone());
         drop(alone);
         let edited = tokio::task::spawn_blocking(move || {
@@ -120,7 +126,7 @@ impl Checkpoints {
             tracing::error!(error = chain(&error), "failed to write a fork into the audit");
         }
         let (from, sessions) = (agent.id.clone(), copied.len());
-        Ok(ForkView { agent: name, from, checkpoint, sessions, warnings: warnings.into_iter().collect() })
+        Ok(ForkView { agent: name, from, checkpoint, sessions, warnings })
     }
 }
 
@@ -165,7 +171,7 @@ pub(super) struct AgentCopy {
 
 impl AgentCopy {
     /// Copies everything, and puts it into its place. Returns the sessions of the copy, which are not in the database, and the
-    /// generation of the profile whose packages it gets, unless those are the present ones.
+    /// packages of the checkpoint, whose generation of the profile it gets if that is known, and otherwise the present one.
     ///
     /// # Errors
     ///
@@ -173,7 +179,7 @@ impl AgentCopy {
     pub(super) fn make(
         &self,
         store: &mut AgentStore,
-    ) -> Result<(Vec<NewSession>, Option<u32>), CheckpointError> {
+    ) -> Result<(Vec<NewSession>, PackagesThen), CheckpointError> {
         let Self { home, agent, new, sessions, checkpoint, peers } = self;
         copy(store, (home, agent, new), sessions, *checkpoint, peers)
     }
@@ -185,7 +191,7 @@ fn copy(
     sessions: &[Session],
     checkpoint: Option<u64>,
     peers: &PeerNames,
-) -> Result<(Vec<NewSession>, Option<u32>), CheckpointError> {
+) -> Result<(Vec<NewSession>, PackagesThen), CheckpointError> {
     let (tree, moment) = match checkpoint {
         None => (store.scan(&AtomicBool::new(false))?.tree, None),
         Some(number) => {
@@ -224,8 +230,8 @@ fn copy(
     // The conversations go first: a workspace alone would be given to the next agent of this name.
     put(&own.path(), &home.agent(new))?;
     put(&files.path(), &home.workspace(new))?;
-    let number = moment.and_then(|moment| packages::at(home, &agent.id, &moment));
-    Ok((copied, number))
+    let then = moment.map_or(PackagesThen::Unknown, |moment| packages::at(home, &agent.id, &moment));
+    Ok((copied, then))
 }
 
 /// Removes what killed forks of this home have left, whose names begin with `own`, and what those of other homes left long

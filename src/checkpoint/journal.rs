@@ -60,13 +60,16 @@ impl JournalFiles {
 }
 
 /// The packages of a rewind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct JournalPackages {
     /// The generation of the profile before it. 0 stands for no profile.
     pub(super) from: u32,
     /// The generation after it.
     pub(super) to: u32,
+    /// The package stores that these numbers are of. Another home of a group may complete the rewind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) of: Option<String>,
 }
 
 /// A conversation that goes on after an earlier record.
@@ -160,7 +163,7 @@ mod tests {
             by: "human:ann".into(),
             to: 3,
             files: Some(JournalFiles::new(ContentId::of_tree(b"1"), ContentId::of_tree(b"2"), &kept)),
-            packages: Some(JournalPackages { from: 3, to: 0 }),
+            packages: Some(JournalPackages { from: 3, to: 0, of: Some("1a2b".to_owned()) }),
             conversations: vec![JournalCut {
                 session: "agent:a:flock:main:ann".parse().unwrap(),
                 id: "r".into(),

@@ -21,6 +21,8 @@ mod lease_tests;
 pub(crate) mod lost;
 mod objects;
 mod packages;
+#[cfg(test)]
+mod packages_tests;
 mod plan;
 mod record;
 pub(crate) mod remote;
@@ -224,7 +226,7 @@ impl Checkpoints {
                 stop: &AtomicBool::new(false),
             })?;
             store.tidy()?;
-            Ok(view::record(&made, None))
+            Ok(view::record(&made, None, packages::stores_of(&home).as_deref()))
         })
         .await
     }
@@ -238,13 +240,15 @@ impl Checkpoints {
         if !self.home().checkpoints(&agent.id).exists() {
             return Ok(Vec::new());
         }
+        let home = self.home().clone();
         self.blocking(agent, move |store| {
             let records = store.log.read()?;
+            let stores = packages::stores_of(&home);
             let mut shown = Vec::new();
             let mut before: Option<&CheckpointRecord> = None;
             for record in records.iter().filter(|record| record.is_listed()) {
                 let changed = before.and_then(|before| store.count_changes(before.files, record.files));
-                shown.push(view::record(record, changed));
+                shown.push(view::record(record, changed, stores.as_deref()));
                 before = Some(record);
             }
             shown.reverse();

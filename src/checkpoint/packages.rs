@@ -2,6 +2,9 @@
 //!
 //! A checkpoint has the number that the newest generation of the home records. Asking the package store itself would cost
 //! each turn a command in a container.
+//!
+//! Each home has package stores of its own, and the same number stands for other packages there. So a checkpoint also says whose
+//! number it has: the homes of a group share checkpoints, and others come from the second place or with the folder of a home.
 
 use super::Checkpoints;
 use super::error::CheckpointError;
@@ -10,7 +13,7 @@ use super::rewind::{self, RewindParts, RewindRequest};
 use crate::config::Agent;
 use crate::error::chain;
 use crate::generation::{Generation, log};
-use crate::home::Home;
+use crate::home::{Home, instance};
 use crate::id::AgentId;
 use crate::nix_store::ProfileDifference;
 
@@ -25,21 +28,93 @@ pub(super) struct PackagePlan {
     pub(super) difference: ProfileDifference,
 }
 
+/// The packages of an agent at a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PackagesThen {
+    /// The generation of its profile in this home. 0 stands for no profile.
+    Here(u32),
+    /// Nothing is known of them.
+    Unknown,
+    /// They are those of another home, or nothing says that they are those of this one.
+    Elsewhere,
+}
+
+impl PackagesThen {
+    /// Returns the generation of the profile in this home, if it is known.
+    pub(super) const fn here(self) -> Option<u32> {
+        match self {
+            Self::Here(number) => Some(number),
+            Self::Unknown | Self::Elsewhere => None,
+        }
+    }
+}
+
+/// Returns the name of the package stores of a home: its id, with what its path adds to the names of their volumes. `None` if it
+/// has no id yet.
+pub(super) fn stores_of(home: &Home) -> Option<String> {
+    let id = instance::read(home).ok()?;
+    Some(format!("{id}{}", home.suffix()))
+}
+
+/// Returns the reason why the packages of a checkpoint can't be set back, as a continuation of a sentence for people.
+pub(super) fn elsewhere_text(checkpoint: u64) -> String {
+    format!("checkpoint {checkpoint} has those of another home, or does not say of which one")
+}
+
 /// Returns the generation of an agent's profile in use, if one is recorded. 0 stands for no profile.
 pub(super) fn present(home: &Home, agent: &AgentId) -> Option<u32> {
     let newest = log::newest(home).unwrap_or_else(|error| {
         tracing::warn!(error = chain(&error), "the packages of a checkpoint are not known");
         None
     });
-    newest?.state.packages.get(agent).copied()
+    // After the home was moved or copied, nothing is known of its new stores.
+    newest.filter(|newest| newest.home == home.root())?.state.packages.get(agent).copied()
 }
 
-/// Returns the generation of an agent's profile at a checkpoint, if it is known.
-pub(super) fn at(home: &Home, agent: &AgentId, record: &CheckpointRecord) -> Option<u32> {
-    record.packages.or_else(|| {
-        let all = log::all(home).ok()?.into_iter().collect::<Result<Vec<_>, _>>().ok()?;
-        before_first_change(&all, agent, record.at)
-    })
+/// Returns the number of a checkpoint's profile, unless it is that of other stores than these.
+pub(super) fn number_in(stores: Option<&str>, record: &CheckpointRecord) -> Option<u32> {
+    record.packages.filter(|_| record.packages_of.as_deref().is_none_or(|of| Some(of) == stores))
+}
+
+/// Returns the packages of an agent at a checkpoint.
+pub(super) fn at(home: &Home, agent: &AgentId, record: &CheckpointRecord) -> PackagesThen {
+    let is_of_here = record.packages_of.as_ref().map(|of| Some(of) == stores_of(home).as_ref());
+    match (is_of_here, record.packages) {
+        (Some(true), Some(number)) => PackagesThen::Here(number),
+        (Some(true) | None, None) => {
+            let found = before_first_change(&generations(home), agent, record.at);
+            found.map_or(PackagesThen::Unknown, PackagesThen::Here)
+        }
+        // An older flock did not say whose number it is. The generations of the home that made it have the same one.
+        (None, Some(number)) if recorded(&generations(home), agent, record.at) == Some(number) => {
+            PackagesThen::Here(number)
+        }
+        // Where no agent has packages, nobody has to read of them.
+        (_, number) if number.max(present(home, agent)).is_none_or(|number| number == 0) => {
+            PackagesThen::Unknown
+        }
+        _ => PackagesThen::Elsewhere,
+    }
+}
+
+/// Returns the generations of a home at the path where it is, oldest first, unless one of them can't be read.
+fn generations(home: &Home) -> Vec<Generation> {
+    let all = log::all(home).ok().and_then(|all| all.into_iter().collect::<Result<Vec<_>, _>>().ok());
+    let mut all = all.unwrap_or_default();
+    all.retain(|generation| generation.home == home.root());
+    all
+}
+
+/// Returns the number of an agent's profile that the generation of a moment has.
+fn recorded(all: &[Generation], agent: &AgentId, at: i64) -> Option<u32> {
+    let then = all.iter().rposition(|generation| generation.at <= at)?;
+    let mut id = agent;
+    for (old, new) in all[then + 1..].iter().rev().filter_map(|later| later.renamed.as_ref()) {
+        if new == id {
+            id = old;
+        }
+    }
+    all[then].state.packages.get(id).copied()
 }
 
 /// Returns the number of the profile at a moment before its first recorded change. That change recorded which one was in
@@ -75,7 +150,7 @@ impl Checkpoints {
                 let mut records = store.log.read()?;
                 let target = records.swap_remove(rewind::target(&store, &records, &request)?);
                 let has_files = rewind::parts(&target, &request).has_files();
-                let numbers = present(&home, &id).zip(at(&home, &id, &target));
+                let numbers = present(&home, &id).zip(at(&home, &id, &target).here());
                 Ok((target.number, numbers.filter(|_| has_files)))
             })
             .await?;
@@ -134,5 +209,16 @@ mod tests {
         assert_eq!(before_first_change(&all, &agent, 35), None);
         assert_eq!(before_first_change(&all, &agent, 55), Some(1));
         assert_eq!(before_first_change(&all, &"eve".parse().unwrap(), 55), None);
+    }
+
+    #[test]
+    fn a_number_is_found_under_the_id_that_the_agent_had() {
+        let (ada, eve): (AgentId, AgentId) = ("ada".parse().unwrap(), "eve".parse().unwrap());
+        let renamed = Generation { renamed: Some((ada.clone(), eve.clone())), ..generation(5, None, &[]) };
+        let all = [generation(3, Some(1), &[]), generation(4, Some(2), &[]), renamed];
+        assert_eq!([29, 39, 45].map(|at| recorded(&all, &eve, at)), [None, Some(1), Some(2)]);
+        assert_eq!(recorded(&all, &eve, 50), None);
+        assert_eq!(recorded(&all[..2], &eve, 45), None);
+        assert_eq!(recorded(&all[..2], &ada, 45), Some(2));
     }
 }

@@ -184,6 +184,7 @@ mod tests {
             unstable: Named::default(),
             is_open,
             packages: None,
+            packages_of: None,
             transcripts: std::collections::BTreeMap::new(),
         }
     }

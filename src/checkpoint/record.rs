@@ -80,6 +80,9 @@ pub(crate) struct CheckpointRecord {
     /// The generation of the agent's package profile, if one is recorded. 0 stands for no profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) packages: Option<u32>,
+    /// The package stores that this number is of. Neither flock 0.2.0 nor a home without an id writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) packages_of: Option<String>,
     /// The lengths in bytes of the transcripts, by the name of their file without its suffix.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) transcripts: BTreeMap<String, u64>,
@@ -305,6 +308,7 @@ mod tests {
             unstable: Named { count: 1, paths: vec!["log".into()] },
             is_open: true,
             packages: Some(2),
+            packages_of: Some("1a2b-3c".to_owned()),
             transcripts: [("a".to_owned(), 5)].into(),
         }
     }

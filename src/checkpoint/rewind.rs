@@ -12,7 +12,7 @@ use super::agent_store::{AgentStore, NewCheckpoint};
 use super::diff::Change;
 use super::error::CheckpointError;
 use super::journal::{Journal, JournalCut, JournalFiles, JournalPackages};
-use super::packages::PackagePlan;
+use super::packages::{self, PackagePlan, PackagesThen};
 use super::plan::{self, FilePlan};
 use super::record::{CheckpointRecord, Reason};
 use super::tree::Node;
@@ -151,6 +151,7 @@ impl Checkpoints {
         view.warnings.extend(finished.map_err(|error| error.interrupting(&agent.id))?);
         let packages = journal
             .packages
+            .as_ref()
             .map_or_else(String::new, |packages| format!(", packages of profile {}", packages.to));
         let detail = format!(
             "to checkpoint {}: {} files, {} conversations{packages}; undone by checkpoint {}",
@@ -217,17 +218,22 @@ impl Checkpoints {
         Ok((!left.is_empty()).then(|| text(&left)).into_iter().chain(gone).collect())
     }
 
-    /// Sets the packages back. Returns a warning if they were removed from the store since the rewind was written down.
+    /// Sets the packages back. Returns a warning if they were removed from the store since the rewind was written down, or if
+    /// that was done in another home.
     async fn finish_packages(
         &self,
         agent: &Agent,
         journal: &Journal,
     ) -> Result<Option<String>, CheckpointError> {
-        let Some(JournalPackages { to, .. }) = journal.packages else { return Ok(None) };
+        let Some(JournalPackages { to, of, .. }) = &journal.packages else { return Ok(None) };
+        if of.is_some() && *of != packages::stores_of(self.home()) {
+            let text = "the packages stay as they are, because the rewind was begun in another home";
+            return Ok(Some(text.to_owned()));
+        }
         let services = self.services()?;
         // It is a generation of the home, whoever completes it.
         let origin = Origin::new(&journal.by, format!("flock rewind {}", agent.id));
-        let done = origin.scope(services.set_packages_back(&agent.id, to)).await;
+        let done = origin.scope(services.set_packages_back(&agent.id, *to)).await;
         fault_point::reach(FaultPoint::Rewinding);
         let is_there =
             done.map_err(|reason| CheckpointError::Packages { agent: agent.id.clone(), reason })?;
@@ -330,7 +336,11 @@ fn begin(
         by: request.by.clone(),
         to,
         files: journal_files,
-        packages: packages.map(|PackagePlan { from, to, .. }| JournalPackages { from: *from, to: *to }),
+        packages: packages.map(|PackagePlan { from, to, .. }| JournalPackages {
+            from: *from,
+            to: *to,
+            of: packages::stores_of(moments.home),
+        }),
         conversations: cuts,
         lost: None,
     };
@@ -393,6 +403,11 @@ fn prepare(
             reason,
         });
     }
+    let packages_elsewhere = parts.has_files()
+        && !request.without_packages
+        && packages::at(moments.home, &store.agent, &target) == PackagesThen::Elsewhere;
+    let packages_warning = packages_elsewhere
+        .then(|| format!("the packages stay as they are: {}", packages::elsewhere_text(target.number)));
     let own = store.own_paths();
     let files = if parts.has_files() {
         plan::plan(&store.objects, records, chosen, &own)?
@@ -414,8 +429,9 @@ fn prepare(
         foreign_count: files.foreign.len(),
         conversations: conversations.collect(),
         packages: packages.map(PackagesView::of),
+        packages_elsewhere,
         left_out: target.left_out.paths.clone(),
-        warnings: Vec::new(),
+        warnings: packages_warning.into_iter().collect(),
         plan: plan_id(&target, &files.changes, packages, &cuts),
     };
     Ok(Prepared { target, parts, files, made, cuts, view })

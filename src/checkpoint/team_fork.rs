@@ -348,13 +348,12 @@ impl Checkpoints {
                     checkpoint: None,
                     peers: peers.clone(),
                 };
-                let (sessions, number) =
-                    self.blocking(agent, move |mut store| copying.make(&mut store)).await?;
+                let (sessions, _) = self.blocking(agent, move |mut store| copying.make(&mut store)).await?;
                 step();
                 for session in sessions {
                     self.store().sessions().create(session, unix_ms()).await?;
                 }
-                let packages = self.services()?.copy_packages(&agent.id, new, number);
+                let packages = self.services()?.copy_packages(&agent.id, new, None);
                 if let Err(reason) = origin.clone().scope(packages).await {
                     warnings.push(format!("the packages of {new} were not copied: {reason}"));
                 }

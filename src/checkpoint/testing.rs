@@ -77,6 +77,7 @@ pub(super) fn home_with_coder(folder: &Path) -> (Home, Agent) {
     let id: AgentId = "coder".parse().unwrap();
     let mut document = starter::document(&home, None, "token", 3779);
     agents::add(&mut document, &home, &NewAgent::new(id.clone(), Role::Worker)).unwrap();
+    fs_err::write(home.config(), document.to_string()).unwrap();
     let agent = parse::config(&document, &home).unwrap().agent(&id).unwrap().clone();
     fs_err::create_dir_all(&agent.workspace).unwrap();
     (home, agent)

@@ -8,7 +8,7 @@ use similar::TextDiff;
 
 use super::diff::Change;
 use super::objects::Objects;
-use super::packages::PackagePlan;
+use super::packages::{self, PackagePlan};
 use super::record::{CheckpointRecord, Reason};
 use super::tree::Node;
 use crate::id::SessionKey;
@@ -45,6 +45,8 @@ pub(crate) struct RewindView {
     pub(crate) conversations: Vec<ConversationView>,
     /// The change of the packages, unless they stay.
     pub(crate) packages: Option<PackagesView>,
+    /// `true` if they stay because the checkpoint has those of another home, or does not say of which one.
+    pub(crate) packages_elsewhere: bool,
     /// Files that the checkpoint does not have, such as sockets.
     pub(crate) left_out: Vec<String>,
     /// The deviations from the plan, for people.
@@ -137,15 +139,15 @@ fn text_diff(objects: &Objects, change: &Change) -> Option<String> {
 }
 
 /// Returns a checkpoint for people and programs. `changed` is the number of paths that differ from the checkpoint before
-/// it.
-pub(super) fn record(record: &CheckpointRecord, changed: Option<usize>) -> Value {
+/// it, and `stores` the package stores of this home.
+pub(super) fn record(record: &CheckpointRecord, changed: Option<usize>, stores: Option<&str>) -> Value {
     let mut shown = json!({
         "number": record.number,
         "at": record.at,
         "files": record.files.is_some(),
         "entries": record.entries,
         "changed": changed,
-        "packages": record.packages,
+        "packages": packages::number_in(stores, record),
         "problem": record.problem,
         "leftOut": record.left_out.paths,
         "unstable": record.unstable.paths,

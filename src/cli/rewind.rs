@@ -136,10 +136,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         .accent(id.as_str())
         .plain(format!(" to checkpoint {}; to undo it: flock rewind {id} --undo", made["checkpoint"]));
     context.printer.result(&done, line);
-    for warning in made["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for warning in warnings(made) {
         context.printer.warn(warning);
     }
     Ok(Exit::Done)
+}
+
+/// Returns the deviations of a rewind from what a person may expect.
+fn warnings(rewind: &Value) -> impl Iterator<Item = &str> {
+    rewind["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Shows what a rewind changes.
@@ -150,6 +155,9 @@ fn show(id: &AgentId, plan: &Value, keeps_others: bool, context: &Context) {
     printer.say(StyledLine::new().with(TextStyle::Strong, title));
     changes(&plan["files"], plan["fileCount"].as_u64().unwrap_or_default(), context);
     packages(&plan["packages"], context);
+    for warning in warnings(plan) {
+        printer.say(StyledLine::new().with(TextStyle::Warn, warning));
+    }
     for one in plan["conversations"].as_array().into_iter().flatten() {
         let session = one["session"].as_str().unwrap_or_default();
         let line =

@@ -291,8 +291,8 @@ impl Adding {
             // Where no checkpoint is and nothing would be replaced, what differs is what is missing here. Anything else
             // was made by somebody on this machine, and no rewind overwrites it unasked.
             is_open: !records.is_empty() || !pulled.is_in_use,
-            // The generations of the profile are those of another machine.
-            packages: None,
+            // A flock that did not write it may have been that of any home.
+            packages_of: Some(self.record.packages_of.unwrap_or_default()),
             ..self.record
         };
         // Its contents are on the disk before it is. It is older than what was done here, so it comes first.

@@ -9,10 +9,12 @@ use super::sweep::SweptCopies;
 use super::*;
 use crate::blob::{BlobError, Condition, open};
 use crate::checkpoint::agent_store::{AgentStore, NewCheckpoint};
+use crate::checkpoint::packages::{self, PackagesThen};
 use crate::checkpoint::record::Reason;
 use crate::checkpoint::testing::home_with_coder;
 use crate::config::{Agent, BlobSettings, CheckpointSettings};
 use crate::error::Explain as _;
+use crate::generation;
 use crate::home::write_fence::WriteFence;
 
 /// A machine with one agent.
@@ -165,6 +167,11 @@ async fn a_checkpoint_is_the_same_on_another_machine() {
     fs_err::write(&script, "#!").unwrap();
     fs_err::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(first.push(&stage).await.unwrap(), None, "there is no checkpoint");
+    let id = first.agent.id.clone();
+    let changed = generation::change(&first.home, |state| {
+        state.packages.insert(id.clone(), 3);
+    });
+    changed.unwrap();
     let made = first.checkpoint();
     let pushed = first.push(&stage).await.unwrap().unwrap();
     assert_eq!(pushed.number, made.number);
@@ -176,11 +183,16 @@ async fn a_checkpoint_is_the_same_on_another_machine() {
     assert!(!pulled.is_in_use && pulled.contents > 0);
     second.assert_has(pulled.number, &first);
     let record = second.records().remove(0);
-    assert_eq!((record.files, record.at, record.packages), (made.files, made.at, None));
+    assert_eq!((record.files, record.at), (made.files, made.at));
+    assert_eq!(packages::at(&second.home, &id, &record), PackagesThen::Elsewhere);
     assert!(record.is_open, "an empty workspace may be filled");
     let again = second.pull(&stage, None).await.unwrap();
     assert_eq!((again.number, again.contents), (pulled.number, 0));
     assert_eq!(second.records().len(), 1);
+    // Its own home, which has lost it, has its packages.
+    fs_err::remove_file(first.home.checkpoints(&id).join("records.jsonl")).unwrap();
+    first.pull(&stage, None).await.unwrap();
+    assert_eq!(packages::at(&first.home, &id, &first.records()[0]), PackagesThen::Here(3));
     let left: Vec<String> = crate::home::scratch::names(&second.home.checkpoints(&second.agent.id));
     assert!(!left.iter().any(|name| name.starts_with("fetching-")), "{left:?}");
 }

@@ -335,6 +335,48 @@ fn without_an_engine_a_rewind_of_packages_says_how_it_goes_on_without_them() {
     home.flock(["rewind", "ada", "--turn", "1", "--without-packages", "--yes"]).ok();
 }
 
+/// Has the newest generation of a home say that an agent's package profile is at this one of its own.
+pub fn record_profile(home: &TempHome, agent: &str, profile: u32) {
+    let listed = home.flock(["generations", "--json"]).ok().json();
+    let path = home.file(format!("generations/{}.json", listed["generations"][0]["number"]));
+    let mut generation: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    generation["state"]["packages"][agent] = profile.into();
+    std::fs::write(path, generation.to_string()).unwrap();
+}
+
+#[test]
+fn a_copy_of_a_home_does_not_take_the_packages_of_the_original_for_its_own() {
+    let home = TempHome::new().init();
+    home.flock(["add", "ada", "--no-container"]).ok();
+    // A home has an id from its first start.
+    home.flock(["start"]).ok();
+    home.flock(["stop"]).ok();
+    record_profile(&home, "ada", 3);
+    let made = home.flock(["checkpoint", "ada", "--json"]).ok().json();
+    assert_eq!(made["checkpoint"]["packages"], 3, "{made}");
+    let copy = home.outside().join("copy");
+    let copied = std::process::Command::new("cp").arg("-a").args([&home.path(), &copy]).status().unwrap();
+    assert!(copied.success());
+    let _database = home.database().copied_to(&flock::home::Home::new(copy.clone(), None));
+    let there = copy.display().to_string();
+    let in_copy = |args: &[&str]| home.flock([&["--home", there.as_str()][..], args].concat());
+    let listed = in_copy(&["checkpoints", "ada", "--json"]).ok().json();
+    assert_eq!(listed["checkpoints"][0]["packages"], json!(null), "{listed}");
+    let rewind = ["rewind", "ada", "--turn", "1", "--dry-run", "--json"];
+    let plan = in_copy(&rewind).ok().json();
+    assert_eq!(plan["rewind"]["packages"], json!(null), "{plan}");
+    assert_eq!(plan["rewind"]["packagesElsewhere"], true, "{plan}");
+    let shown = in_copy(&["rewind", "ada", "--turn", "1", "--yes"]).ok();
+    assert!(
+        shown.stderr.contains("packages stay as they are: checkpoint 1 has those of another"),
+        "{shown:?}"
+    );
+    let made = in_copy(&["checkpoint", "ada", "--json"]).ok().json();
+    assert_eq!(made["checkpoint"]["packages"], json!(null), "nothing is known of its store: {made}");
+    let plan = home.flock(rewind).ok().json();
+    assert_eq!(plan["rewind"]["packagesElsewhere"], false, "{plan}");
+}
+
 fn messages(home: &TempHome, channel: &str) -> Vec<Value> {
     let read = home.flock(["channel", "read", channel, "--json"]).ok().json();
     read["messages"].as_array().unwrap().clone()

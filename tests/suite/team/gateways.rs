@@ -2,6 +2,7 @@
 //! it is gone. Whatever happens, each message is given once and answered once.
 
 mod bridges;
+mod checkpoints;
 mod http;
 mod quota;
 mod schedules;
