@@ -13,12 +13,12 @@ const FIRST: Duration = Duration::from_secs(20);
 /// Interval between two looks.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Updates the index until `stop` is cancelled.
+/// Updates the index until `stop` is cancelled, which also ends an update on its thread.
 pub(crate) async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
     let mut pause = FIRST;
     while stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
         pause = INTERVAL;
-        if let Some(Err(error)) = stop.run_until_cancelled(swarm.update_search_index()).await {
+        if let Some(Err(error)) = stop.run_until_cancelled(swarm.update_search_index(&stop)).await {
             tracing::warn!(error = chain(&error), "failed to update the search index");
         }
     }

@@ -217,24 +217,27 @@ impl SearchIndex {
         })
     }
 
-    /// Adds entries to a source that has grown from `from` to `to`. Nothing is added if another process did it meanwhile.
+    /// Adds entries to a source that has grown from `from` to `to`. Nothing is added if another run did it meanwhile. Returns
+    /// the offset up to which the source is taken in now.
     pub(crate) fn append(
         &self,
         key: &SourceKey,
         stamp: &str,
         (from, to): (i64, i64),
         entries: &[NewEntry],
-    ) -> Result<(), StoreError> {
+    ) -> Result<i64, StoreError> {
         self.write(|transaction| {
             let known: Option<i64> = transaction
                 .prepare_cached("SELECT position FROM source WHERE kind = ?1 AND owner = ?2 AND path = ?3")?
                 .query_row((key.kind.as_str(), &key.owner, &key.path), |row| row.get(0))
                 .optional()?;
-            if known.unwrap_or(0) != from {
-                return Ok(());
+            let known = known.unwrap_or(0);
+            if known != from {
+                return Ok(known);
             }
             let id = source_id(transaction, key, stamp, to)?;
-            add(transaction, id, entries)
+            add(transaction, id, entries)?;
+            Ok(to)
         })
     }
 
@@ -357,8 +360,10 @@ impl SearchIndex {
 
     /// Merges the index, so that the words of deleted entries leave the file too, and returns free pages to the disk.
     ///
-    /// It takes many short transactions, so that a search that has something to write need not wait for long.
-    pub(crate) fn tidy(&self) -> Result<(), StoreError> {
+    /// It takes many short transactions, so that a search that has something to write need not wait for long. Between them
+    /// it calls `goes_on`, which may wait, and ends if that returns `false`.
+    pub(crate) fn tidy(&self, goes_on: impl Fn() -> bool) -> Result<(), StoreError> {
+        let deleted_at = self.meta(IndexMeta::DeletedAt)?;
         // What is deleted from now on waits for the next time.
         self.set_meta(IndexMeta::DeletedAt, 0)?;
         // A negative number begins the merge of everything, and positive ones go on with it.
@@ -370,6 +375,10 @@ impl SearchIndex {
             // The statement itself counts as one change.
             Ok(count()? - before > 1)
         })? {
+            if !goes_on() {
+                // The words that are left are as old as before.
+                return self.set_meta(IndexMeta::DeletedAt, deleted_at);
+            }
             pages = MERGED_PAGES;
         }
         self.use_connection(&self.writing, |connection| {

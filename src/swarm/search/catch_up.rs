@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
-use std::time::Instant;
 
 use tokio::runtime::Handle;
 
@@ -34,14 +33,18 @@ pub(super) struct CatchUp<'a> {
     pub store: &'a Store,
     pub vaults: &'a Vaults,
     pub corpus: &'a Corpus,
-    /// The end of the run, if it may not take as long as it needs.
-    pub deadline: Option<Instant>,
+    /// Called between batches. It returns `false` if the run is to end, and may wait: the run then has no lock of the index, so
+    /// that no other one waits for it.
+    pub goes_on: &'a dyn Fn() -> bool,
 }
 
 impl CatchUp<'_> {
-    /// Takes in everything that has changed, the smallest sources first. Returns `false` if the deadline came before
-    /// the end.
+    /// Takes in everything that has changed, the smallest sources first. Returns `false` if it was to end before that.
     pub(super) fn run(&self) -> Result<bool, StoreError> {
+        // Before anything waits. Meanwhile, sources could come that the corpus does not have.
+        if self.corpus.is_whole {
+            self.forget_missing()?;
+        }
         for agent in &self.corpus.agents {
             for kind in [SourceKind::Memory, SourceKind::Findings] {
                 if !self.files(kind, agent.id.as_str(), FileStore::Workspace(agent, kind))? {
@@ -53,9 +56,6 @@ impl CatchUp<'_> {
             if !self.files(SourceKind::Vault, vault.as_str(), FileStore::Vault(self.vaults, vault))? {
                 return Ok(false);
             }
-        }
-        if self.corpus.is_whole {
-            self.forget_missing()?;
         }
         if !self.reviews()? {
             return Ok(false);
@@ -72,20 +72,19 @@ impl CatchUp<'_> {
         Ok(true)
     }
 
-    fn is_over(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-
     /// Takes in the files of one folder.
     fn files(&self, kind: SourceKind, owner: &str, folder: FileStore<'_>) -> Result<bool, StoreError> {
         // What is known of a workspace that can't be looked at now stays: its files are not gone.
         let Some(listed) = folder.list() else { return Ok(true) };
         let mut known = self.index.sources(kind, owner)?;
-        for (path, stamp) in listed {
-            if known.remove(&path).is_some_and(|state| state.stamp == stamp) {
-                continue;
-            }
-            if self.is_over() {
+        let changed: Vec<_> = listed
+            .into_iter()
+            .filter(|(path, stamp)| known.remove(path).is_none_or(|state| state.stamp != *stamp))
+            .collect();
+        // Before anything waits, because a later source could get the number of one that is gone.
+        self.index.forget(&known.values().map(|state| state.id).collect::<Vec<_>>())?;
+        for (path, stamp) in changed {
+            if !(self.goes_on)() {
                 return Ok(false);
             }
             // A file that can't be read has no entries until it changes.
@@ -94,7 +93,6 @@ impl CatchUp<'_> {
             self.index.replace(&key, &stamp, 0, &entries)?;
             fault_point::reach(FaultPoint::Indexing);
         }
-        self.index.forget(&known.values().map(|state| state.id).collect::<Vec<_>>())?;
         Ok(true)
     }
 
@@ -108,7 +106,7 @@ impl CatchUp<'_> {
             if known.get(&path).is_some_and(|state| state.stamp == stamp) {
                 continue;
             }
-            if self.is_over() {
+            if !(self.goes_on)() {
                 return Ok(false);
             }
             let findings = Handle::current().block_on(self.store.submissions().findings(review.id))?;
@@ -146,7 +144,7 @@ impl CatchUp<'_> {
             None => 0,
         };
         while from < facts.len() {
-            if self.is_over() {
+            if !(self.goes_on)() {
                 return Ok(false);
             }
             let (messages, next) = match forward::messages_from(&mut file, from, BATCH_BYTES) {
@@ -168,9 +166,9 @@ impl CatchUp<'_> {
                 let words = words::indexed(safe_text::start(&text, MAX_TEXT));
                 (!words.is_empty()).then(|| NewEntry { place: offset(message.place), length: 0, words })
             });
-            self.index.append(&key, &stamp, (offset(from), offset(next)), &entries.collect::<Vec<_>>())?;
+            let read = (offset(from), offset(next));
+            from = size(self.index.append(&key, &stamp, read, &entries.collect::<Vec<_>>())?);
             fault_point::reach(FaultPoint::Indexing);
-            from = next;
         }
         Ok(true)
     }
@@ -200,7 +198,7 @@ impl CatchUp<'_> {
             }
             fault_point::reach(FaultPoint::Indexing);
             runtime.block_on(self.store.posts().delete_search_marks(newest))?;
-            if self.is_over() {
+            if !(self.goes_on)() {
                 return Ok(false);
             }
         }
@@ -211,7 +209,7 @@ impl CatchUp<'_> {
             let is_taken = self.index.take_messages(&entries, &[], (IndexMeta::LastMessage, last, newest))?;
             fault_point::reach(FaultPoint::Indexing);
             last = if is_taken { newest } else { self.index.meta(IndexMeta::LastMessage)? };
-            if self.is_over() {
+            if !(self.goes_on)() {
                 return Ok(false);
             }
         }

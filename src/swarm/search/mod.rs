@@ -6,6 +6,7 @@
 mod catch_up;
 mod corpus;
 mod files;
+mod pace;
 mod reading;
 mod results;
 mod snippet;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use self::catch_up::CatchUp;
 use self::corpus::Corpus;
@@ -131,9 +133,11 @@ impl Swarm {
         let swarm = Arc::clone(self);
         let work = move || -> Result<SearchAnswer, StoreError> {
             let index = &swarm.search;
-            let deadline = Some(Instant::now() + CATCH_UP_TIME);
+            let deadline = Instant::now() + CATCH_UP_TIME;
+            let goes_on = || Instant::now() < deadline;
             let store = &swarm.store;
-            let is_complete = CatchUp { index, store, vaults: &vaults, corpus: &corpus, deadline }.run()?;
+            let catch_up = CatchUp { index, store, vaults: &vaults, corpus: &corpus, goes_on: &goes_on };
+            let is_complete = catch_up.run()?;
             let sources = corpus.sources(index, &areas)?;
             let limit = request.limit.clamp(1, MAX_RESULTS);
             let hits = best(index, &query, &sources, limit)?;
@@ -145,17 +149,21 @@ impl Swarm {
         Ok(done.unwrap_or(Err(StoreError::Stopped))?)
     }
 
-    /// Brings the whole index up to date, however long it takes, and removes the words of deleted texts from its file.
+    /// Brings the whole index up to date, however long it takes, and removes the words of deleted texts from its file. It
+    /// rests between its steps, and ends before the next one if `stop` is cancelled, also if the future is dropped.
     ///
     /// # Errors
     ///
     /// Returns the store's error if the database or the index can't be read or written.
-    pub(crate) async fn update_search_index(self: &Arc<Self>) -> Result<(), SwarmError> {
+    pub(crate) async fn update_search_index(
+        self: &Arc<Self>,
+        stop: &CancellationToken,
+    ) -> Result<(), SwarmError> {
         let vaults = Vaults::new(self.home());
         let corpus = Corpus::whole(self, &vaults).await?;
-        let swarm = Arc::clone(self);
+        let (swarm, stop) = (Arc::clone(self), stop.clone());
         let work = move || {
-            let done = swarm.bring_up_to_date(&vaults, &corpus);
+            let done = swarm.bring_up_to_date(&vaults, &corpus, &stop);
             swarm.search.close();
             done
         };
@@ -163,13 +171,22 @@ impl Swarm {
         Ok(done.unwrap_or(Err(StoreError::Stopped))?)
     }
 
-    fn bring_up_to_date(&self, vaults: &Vaults, corpus: &Corpus) -> Result<(), StoreError> {
-        let index = &self.search;
-        CatchUp { index, store: &self.store, vaults, corpus, deadline: None }.run()?;
+    fn bring_up_to_date(
+        &self,
+        vaults: &Vaults,
+        corpus: &Corpus,
+        stop: &CancellationToken,
+    ) -> Result<(), StoreError> {
+        let (index, store) = (&self.search, &self.store);
+        let goes_on = pace::resting(Instant::now, |time| pace::rest(stop, time));
+        let catch_up = CatchUp { index, store, vaults, corpus, goes_on: &goes_on };
+        if !catch_up.run()? {
+            return Ok(());
+        }
         let deleted_at = index.meta(IndexMeta::DeletedAt)?;
         let is_due = deleted_at > 0
             && (!(0..TIDY_AFTER).contains(&(unix_ms() - deleted_at)) || index.size()?.entries <= SMALL_INDEX);
-        if is_due { index.tidy() } else { Ok(()) }
+        if is_due { index.tidy(goes_on) } else { Ok(()) }
     }
 }
 

@@ -1,6 +1,9 @@
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
+use tokio::runtime::Handle;
 
 use super::*;
 use crate::agent::Provenance;
@@ -109,6 +112,30 @@ impl Zoo {
             limit: 50,
         };
         self.team.swarm.search_memory(request).await.unwrap()
+    }
+
+    /// Updates the index as a gateway does.
+    async fn update(&self) {
+        self.team.swarm.update_search_index(&CancellationToken::new()).await.unwrap();
+    }
+
+    /// Has a run bring the index up to date that asks `goes_on` between its batches. Returns `true` if it came to its end.
+    async fn run(self: &Arc<Self>, goes_on: impl Fn(&Self) -> bool + Send + 'static) -> bool {
+        let vaults = Vaults::new(self.team.swarm.home());
+        let corpus = Corpus::whole(&self.team.swarm, &vaults).await.unwrap();
+        let zoo = Arc::clone(self);
+        let run = move || {
+            let (index, store) = (&zoo.team.swarm.search, &zoo.team.store);
+            let goes_on = || goes_on(&zoo);
+            CatchUp { index, store, vaults: &vaults, corpus: &corpus, goes_on: &goes_on }.run().unwrap()
+        };
+        // A run that waited for another one would never end.
+        let run = tokio::time::timeout(Duration::from_secs(60), tokio::task::spawn_blocking(run));
+        run.await.unwrap().unwrap()
+    }
+
+    fn entries(&self) -> i64 {
+        self.team.swarm.search.size().unwrap().entries
     }
 
     /// The last words of the snippets, sorted.
@@ -243,12 +270,18 @@ async fn the_words_of_deleted_texts_leave_the_file_of_the_index() {
     zoo.say("agent:coder:flock:main:ann", Role::User, "xylophone4712").await;
     zoo.post("log", "xylophone4713").await;
     zoo.post("log", "the last one stays").await;
-    zoo.team.swarm.update_search_index().await.unwrap();
+    zoo.update().await;
     assert!(is_in_file("xylophone"));
     std::fs::remove_file(zoo.at("workspaces/coder/memory/secret.md")).unwrap();
     zoo.team.store.sessions().delete(vec!["agent:coder:flock:main:ann".parse().unwrap()]).await.unwrap();
     assert_ne!(zoo.team.store.posts().delete_before(i64::MAX, 100).await.unwrap(), 0);
-    zoo.team.swarm.update_search_index().await.unwrap();
+    // A search forgets them too. The first attempt to tidy the file is stopped, so it is due again.
+    zoo.search(None, "zebra").await;
+    let index = &zoo.team.swarm.search;
+    index.tidy(|| false).unwrap();
+    assert_ne!(index.meta(IndexMeta::DeletedAt).unwrap(), 0);
+    zoo.update().await;
+    assert_eq!(index.meta(IndexMeta::DeletedAt).unwrap(), 0);
     assert!(!is_in_file("xylophone"), "the words are gone from the disk too");
     assert_eq!(zoo.team.store.posts().search_marks(0, 9).await.unwrap(), []);
     assert_eq!(zoo.found(Some("tester"), "memotester").await.len(), 1, "the rest is still there");
@@ -412,7 +445,7 @@ async fn findings_of_reviews_are_for_their_author_and_their_reviewer() {
     // Neither its words nor its text stay when the project goes.
     submissions().remove_project("web".parse().unwrap()).await.unwrap();
     assert_eq!(zoo.found(None, "quagga").await, Vec::<String>::new());
-    zoo.team.swarm.update_search_index().await.unwrap();
+    zoo.update().await;
     assert!(zoo.team.swarm.search.sources(SourceKind::Review, "").unwrap().is_empty());
 }
 
@@ -498,8 +531,8 @@ async fn a_lost_damaged_or_foreign_index_is_made_anew() {
     )
     .unwrap();
     assert_eq!(zoo.found(None, "zebra").await.len(), 13, "no database");
-    zoo.team.swarm.update_search_index().await.unwrap();
-    zoo.team.swarm.search.tidy().unwrap();
+    zoo.update().await;
+    zoo.team.swarm.search.tidy(|| true).unwrap();
     // Damage in the middle of the open file.
     let path = zoo.at("data/search.db");
     let size = usize::try_from(std::fs::metadata(&path).unwrap().len()).unwrap();
@@ -571,6 +604,58 @@ async fn korean_japanese_and_names_are_found_in_any_form() {
         let found = zoo.answer(None, text, &[SearchArea::Vaults]).await.results;
         assert_eq!(found.is_empty(), count == 0, "{text}: {found:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_stopped_ends_before_its_next_batch_and_another_one_goes_on() {
+    let zoo = Arc::new(Zoo::new().await);
+    let stop = CancellationToken::new();
+    stop.cancel();
+    zoo.team.swarm.update_search_index(&stop).await.unwrap();
+    assert_eq!(zoo.entries(), 0, "the gateway stops");
+    let mut earlier = 0;
+    for batches in [1, 2, 3] {
+        let left = Cell::new(batches);
+        let ended = zoo.run(move |_| left.replace(left.get() - 1) > 0).await;
+        assert!(!ended && zoo.entries() > earlier, "{batches} batches");
+        earlier = zoo.entries();
+    }
+    assert!(zoo.run(|_| true).await && zoo.entries() > earlier);
+    assert_eq!(zoo.found(None, "zebra").await.len(), 13);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_takes_in_what_it_needs_while_a_run_rests() {
+    let zoo = Arc::new(Zoo::new().await);
+    let (searched, found) = (Cell::new(false), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&found);
+    let ended = zoo
+        .run(move |zoo| {
+            if !searched.replace(true) {
+                let results = Handle::current().block_on(zoo.search(None, "zebra"));
+                seen.store(results.len(), Ordering::Relaxed);
+            }
+            true
+        })
+        .await;
+    assert!(ended);
+    assert_eq!(found.load(Ordering::Relaxed), 13, "the search did not wait");
+    let other = Zoo::new().await;
+    other.update().await;
+    assert_eq!(zoo.entries(), other.entries(), "what both took in is there once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transcript_that_another_run_has_taken_in_further_is_read_on_from_there() {
+    let zoo = Zoo::new().await;
+    let index = &zoo.team.swarm.search;
+    let key = SourceKey { kind: SourceKind::Session, owner: String::new(), path: "other".to_owned() };
+    let entry = [NewEntry { place: 0, length: 0, words: "okapi".to_owned() }];
+    assert_eq!(index.append(&key, "1 1", (0, 10), &entry).unwrap(), 10);
+    assert_eq!(index.append(&key, "1 1", (0, 5), &entry).unwrap(), 10);
+    assert_eq!(zoo.entries(), 1, "nothing is there twice");
+    assert_eq!(index.append(&key, "1 1", (10, 20), &entry).unwrap(), 20);
+    assert_eq!(zoo.entries(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
