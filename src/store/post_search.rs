@@ -46,12 +46,11 @@ impl<A> Posts<&Database<A>> {
             let mut select =
                 connection.prepare_cached(&format!("SELECT id, {COLUMNS} FROM message WHERE id = ?1"))?;
             let mut found = HashMap::new();
-            for id in ids {
-                for row in select.query_map([id], indexed)? {
-                    let IndexedPost { id, post } = row?;
-                    found.insert(id, post);
-                }
-            }
+            select.query_each(ids.iter().map(|id| [*id]), |row| {
+                let IndexedPost { id, post } = indexed(row)?;
+                found.insert(id, post);
+                Ok(())
+            })?;
             Ok(found)
         })
         .await

@@ -5,6 +5,7 @@
 //! database has its own writer. A found entry is only a place: whoever shows it reads the text from there.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -213,7 +214,7 @@ impl SearchIndex {
         self.write(|transaction| {
             let id = source_id(transaction, key, stamp, position)?;
             delete_entries(transaction, id)?;
-            add(transaction, id, entries)
+            add(transaction, entries.iter().map(|entry| (id, entry)))
         })
     }
 
@@ -236,7 +237,7 @@ impl SearchIndex {
                 return Ok(known);
             }
             let id = source_id(transaction, key, stamp, to)?;
-            add(transaction, id, entries)?;
+            add(transaction, entries.iter().map(|entry| (id, entry)))?;
             Ok(to)
         })
     }
@@ -306,10 +307,16 @@ impl SearchIndex {
                 IndexMeta::LastMark => meta(transaction, IndexMeta::LastMessage)?,
                 _ => i64::MAX,
             };
+            let mut channels = HashMap::new();
+            let mut entries = Vec::with_capacity(new.len());
             for (key, entry) in new.iter().filter(|(_, entry)| entry.place <= last) {
-                let id = source_id(transaction, key, "", 0)?;
-                add(transaction, id, std::slice::from_ref(entry))?;
+                let channel = match channels.entry(key) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(missing) => *missing.insert(source_id(transaction, key, "", 0)?),
+                };
+                entries.push((channel, entry));
             }
+            add(transaction, entries)?;
             set(transaction, name, to)?;
             Ok(true)
         })
@@ -539,11 +546,15 @@ fn source_id(
         .query_row((key.kind.as_str(), &key.owner, &key.path, stamp, position), |row| row.get(0))
 }
 
-fn add(transaction: &Transaction<'_>, source: i64, entries: &[NewEntry]) -> rusqlite::Result<()> {
+/// Adds entries, each to its source.
+fn add<'e>(
+    transaction: &Transaction<'_>,
+    entries: impl IntoIterator<Item = (i64, &'e NewEntry)>,
+) -> rusqlite::Result<()> {
     let mut count: i64 = transaction
         .prepare_cached("SELECT coalesce(max(id), 0) FROM entry")?
         .query_row((), |row| row.get(0))?;
-    for new in entries {
+    for (source, new) in entries {
         // The highest id is at least the number of entries, and counting them each time would take long.
         if count >= MAX_ENTRIES && entry_count(transaction)? >= MAX_ENTRIES {
             tracing::warn!(most = MAX_ENTRIES, "the search index is full, and nothing more is added to it");
