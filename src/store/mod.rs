@@ -134,7 +134,7 @@ pub(crate) use post::{CommittedPost, Post, PostOutcome};
 pub use post::{NewPost, Page, PostMentions, WakeUrgency};
 pub(crate) use post_edit::PostEdit;
 pub(crate) use post_outline::{OUTLINE_CHARS, PostOutline};
-pub(crate) use post_search::IndexedPost;
+pub(crate) use post_search::{IndexedPost, KEPT_MARKS};
 pub(crate) use program_conversation::{ConversationOrigin, ProgramConversation};
 pub(crate) use push::{MAX_SUBSCRIPTIONS, PushAttempt, PushNotice, PushSubscription};
 pub use quota_park::StoredPark;

@@ -7,6 +7,10 @@ use super::sql::{self, Row};
 use super::subjects::Posts;
 use super::{Database, Post, Store, StoreError};
 
+/// The number of the newest marks that are kept. Each gateway of a group has an index of its own and takes them in its own
+/// time. An index that is further behind makes its messages anew.
+pub(crate) const KEPT_MARKS: i64 = 100_000;
+
 /// A message with the id of its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IndexedPost {
@@ -64,6 +68,14 @@ impl<A> Posts<&Database<A>> {
         .await
     }
 
+    /// Returns the id of the newest mark; 0 without marks.
+    pub(crate) async fn last_search_mark(self) -> Result<i64, StoreError> {
+        self.read("look for the newest mark", |connection| {
+            connection.query_row("SELECT coalesce(max(id), 0) FROM search_mark", (), |row| row.get(0))
+        })
+        .await
+    }
+
     /// Returns the marks after this id, in order, at most `limit`.
     pub(crate) async fn search_marks(self, after: i64, limit: u32) -> Result<Vec<SearchMark>, StoreError> {
         self.read("read marks for the search index", |connection| {
@@ -77,8 +89,12 @@ impl<A> Posts<&Database<A>> {
 }
 
 impl Posts<&Store> {
-    /// Deletes the marks up to this id.
-    pub(crate) async fn delete_search_marks(self, up_to: i64) -> Result<(), StoreError> {
+    /// Deletes the marks that are further back from this one than [`KEPT_MARKS`].
+    pub(crate) async fn delete_old_search_marks(self, newest: i64) -> Result<(), StoreError> {
+        let up_to = newest - KEPT_MARKS;
+        if up_to <= 0 {
+            return Ok(());
+        }
         self.write("delete marks for the search index", move |transaction| {
             transaction.execute("DELETE FROM search_mark WHERE id <= ?1", [up_to]).map(drop)
         })

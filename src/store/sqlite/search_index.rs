@@ -255,10 +255,16 @@ impl SearchIndex {
         })
     }
 
-    /// Forgets all messages of channels, because another database may have given the same numbers to others. Does nothing if
-    /// the index's database and last message are not `seen` any more: another search has done the same meanwhile, and may
-    /// have taken messages of the new database in.
-    pub(crate) fn restart_messages(&self, seen: (i64, i64), database: i64) -> Result<(), StoreError> {
+    /// Forgets all messages of channels, because another database may have given the same numbers to others, or because marks
+    /// are missed. Does nothing if the index's database and last message are not `seen` any more: another search has done the
+    /// same meanwhile, and may have taken messages in. `mark` is the newest one: messages that are read from now on are as it
+    /// says.
+    pub(crate) fn restart_messages(
+        &self,
+        seen: (i64, i64),
+        database: i64,
+        mark: i64,
+    ) -> Result<(), StoreError> {
         self.write(|transaction| {
             let known = (meta(transaction, IndexMeta::Database)?, meta(transaction, IndexMeta::LastMessage)?);
             if known != seen {
@@ -272,7 +278,7 @@ impl SearchIndex {
                 delete_source(transaction, id)?;
             }
             set(transaction, IndexMeta::LastMessage, 0)?;
-            set(transaction, IndexMeta::LastMark, 0)?;
+            set(transaction, IndexMeta::LastMark, mark)?;
             set(transaction, IndexMeta::Database, database)
         })
     }

@@ -16,8 +16,8 @@ use crate::agent::transcript::{forward, look};
 use crate::fault_point::{self, FaultPoint};
 use crate::id::FolderName;
 use crate::store::{
-    IndexMeta, IndexedPost, NewEntry, SearchIndex, Session, SourceKey, SourceKind, SourceState, Store,
-    StoreError,
+    IndexMeta, IndexedPost, KEPT_MARKS, NewEntry, SearchIndex, Session, SourceKey, SourceKind, SourceState,
+    Store, StoreError,
 };
 use crate::swarm::vault::Vaults;
 use crate::tool::safe_text;
@@ -179,8 +179,13 @@ impl CatchUp<'_> {
         let mut last = self.index.meta(IndexMeta::LastMessage)?;
         let database = self.corpus.database;
         let known = self.index.meta(IndexMeta::Database)?;
-        if known != database || runtime.block_on(self.store.posts().last_row())? < last {
-            self.index.restart_messages((known, last), database)?;
+        // A message that is changed after this has a later mark, so it may be read before or after that change.
+        let newest_mark = runtime.block_on(self.store.posts().last_search_mark())?;
+        if known != database
+            || runtime.block_on(self.store.posts().last_row())? < last
+            || newest_mark - self.index.meta(IndexMeta::LastMark)? > KEPT_MARKS
+        {
+            self.index.restart_messages((known, last), database, newest_mark)?;
             last = self.index.meta(IndexMeta::LastMessage)?;
         }
         loop {
@@ -197,7 +202,7 @@ impl CatchUp<'_> {
                 continue;
             }
             fault_point::reach(FaultPoint::Indexing);
-            runtime.block_on(self.store.posts().delete_search_marks(newest))?;
+            runtime.block_on(self.store.posts().delete_old_search_marks(newest))?;
             if !(self.goes_on)() {
                 return Ok(false);
             }

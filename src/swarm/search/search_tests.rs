@@ -8,10 +8,12 @@ use tokio::runtime::Handle;
 use super::*;
 use crate::agent::Provenance;
 use crate::agent::transcript::{MessageRecord, Record};
+use crate::home::Home;
 use crate::id::{ChannelId, SessionKey};
 use crate::provider::{Block, Message, Role};
 use crate::store::{
-    Along, IndexMeta, Level, NewEntry, NewFinding, NewSession, NewSubmission, SourceKey, SourceKind,
+    Along, IndexMeta, KEPT_MARKS, Level, NewEntry, NewFinding, NewSession, NewSubmission, SourceKey,
+    SourceKind,
 };
 use crate::swarm::Actor;
 use crate::swarm::channel::ChannelSpec;
@@ -20,7 +22,12 @@ use crate::swarm::testing::Team;
 /// A team with memory, findings, sessions, a vault and a channel. Each text has the word `zebra` and one of its own.
 struct Zoo {
     team: Team,
+    /// The index of another gateway on the same database.
+    other: SearchIndex,
 }
+
+/// Chooses one of the indexes.
+type Chosen = fn(&Zoo) -> &SearchIndex;
 
 impl Zoo {
     async fn new() -> Self {
@@ -28,7 +35,9 @@ impl Zoo {
     }
 
     async fn with(change: impl FnOnce(&mut serde_json::Value)) -> Self {
-        let zoo = Self { team: Team::with(change) };
+        let team = Team::with(change);
+        let other = SearchIndex::new(&Home::new(team.swarm.home().root().join("other"), None));
+        let zoo = Self { team, other };
         for agent in ["coder", "tester"] {
             zoo.write(&format!("workspaces/{agent}/MEMORY.md"), &format!("# Notes\n\nzebra memo{agent}\n"));
             zoo.write(&format!("workspaces/{agent}/memory/a/b.md"), &format!("zebra deep{agent}"));
@@ -119,13 +128,21 @@ impl Zoo {
         self.team.swarm.update_search_index(&CancellationToken::new()).await.unwrap();
     }
 
-    /// Has a run bring the index up to date that asks `goes_on` between its batches. Returns `true` if it came to its end.
-    async fn run(self: &Arc<Self>, goes_on: impl Fn(&Self) -> bool + Send + 'static) -> bool {
+    fn own(&self) -> &SearchIndex {
+        &self.team.swarm.search
+    }
+
+    const fn others(&self) -> &SearchIndex {
+        &self.other
+    }
+
+    /// Has a run bring an index up to date that asks `goes_on` between its batches. Returns `true` if it came to its end.
+    async fn run(self: &Arc<Self>, chosen: Chosen, goes_on: impl Fn(&Self) -> bool + Send + 'static) -> bool {
         let vaults = Vaults::new(self.team.swarm.home());
         let corpus = Corpus::whole(&self.team.swarm, &vaults).await.unwrap();
         let zoo = Arc::clone(self);
         let run = move || {
-            let (index, store) = (&zoo.team.swarm.search, &zoo.team.store);
+            let (index, store) = (chosen(&zoo), &zoo.team.store);
             let goes_on = || goes_on(&zoo);
             CatchUp { index, store, vaults: &vaults, corpus: &corpus, goes_on: &goes_on }.run().unwrap()
         };
@@ -135,7 +152,7 @@ impl Zoo {
     }
 
     fn entries(&self) -> i64 {
-        self.team.swarm.search.size().unwrap().entries
+        self.own().size().unwrap().entries
     }
 
     /// The last words of the snippets, sorted.
@@ -283,7 +300,6 @@ async fn the_words_of_deleted_texts_leave_the_file_of_the_index() {
     zoo.update().await;
     assert_eq!(index.meta(IndexMeta::DeletedAt).unwrap(), 0);
     assert!(!is_in_file("xylophone"), "the words are gone from the disk too");
-    assert_eq!(zoo.team.store.posts().search_marks(0, 9).await.unwrap(), []);
     assert_eq!(zoo.found(Some("tester"), "memotester").await.len(), 1, "the rest is still there");
 }
 
@@ -562,6 +578,52 @@ async fn another_database_has_its_messages_indexed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_index_of_each_gateway_forgets_a_message_that_was_deleted() {
+    let zoo = Arc::new(Zoo::new().await);
+    zoo.post("log", "okapi").await;
+    zoo.post("log", "the last one stays").await;
+    let indexes: [Chosen; 2] = [Zoo::own, Zoo::others];
+    let mut there = Vec::new();
+    for chosen in indexes {
+        assert!(zoo.run(chosen, |_| true).await);
+        there.push(chosen(&zoo).size().unwrap().entries);
+    }
+    assert_ne!(zoo.team.store.posts().delete_before(i64::MAX, 100).await.unwrap(), 0);
+    for (chosen, there) in indexes.into_iter().zip(there) {
+        assert!(zoo.run(chosen, |_| true).await);
+        assert!(chosen(&zoo).size().unwrap().entries < there);
+    }
+    // The oldest marks go.
+    let posts = || zoo.team.store.posts();
+    let marks = posts().search_marks(0, 9).await.unwrap();
+    let (first, newest) = (marks.first().unwrap().id, posts().last_search_mark().await.unwrap());
+    assert_eq!(zoo.own().meta(IndexMeta::LastMark).unwrap(), newest);
+    posts().delete_old_search_marks(newest).await.unwrap();
+    assert_eq!(posts().search_marks(0, 9).await.unwrap(), marks);
+    posts().delete_old_search_marks(first + KEPT_MARKS).await.unwrap();
+    assert_eq!(posts().search_marks(0, 9).await.unwrap(), marks[1..]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_may_have_missed_deletions_takes_the_messages_in_anew() {
+    let zoo = Zoo::new().await;
+    zoo.update().await;
+    let (index, there) = (zoo.own(), zoo.entries());
+    let newest = zoo.team.store.posts().last_search_mark().await.unwrap();
+    let last = index.meta(IndexMeta::LastMessage).unwrap();
+    let key = SourceKey { kind: SourceKind::Channel, owner: String::new(), path: "dev".to_owned() };
+    let deleted = NewEntry { place: last, length: 0, words: "okapi".to_owned() };
+    assert!(index.take_messages(&[(key, deleted)], &[], (IndexMeta::LastMessage, last, last)).unwrap());
+    for (behind, more) in [(KEPT_MARKS, 1), (KEPT_MARKS + 1, 0)] {
+        index.set_meta(IndexMeta::LastMark, newest - behind).unwrap();
+        zoo.update().await;
+        assert_eq!(zoo.entries(), there + more, "{behind} marks behind");
+    }
+    assert_eq!(index.meta(IndexMeta::LastMark).unwrap(), newest);
+    assert_eq!(zoo.found(None, "zebra").await.len(), 13);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn texts_with_more_of_the_words_come_first_and_rare_words_count_more() {
     let zoo = Zoo::new().await;
     for n in 0..40 {
@@ -616,11 +678,11 @@ async fn a_run_that_is_stopped_ends_before_its_next_batch_and_another_one_goes_o
     let mut earlier = 0;
     for batches in [1, 2, 3] {
         let left = Cell::new(batches);
-        let ended = zoo.run(move |_| left.replace(left.get() - 1) > 0).await;
+        let ended = zoo.run(Zoo::own, move |_| left.replace(left.get() - 1) > 0).await;
         assert!(!ended && zoo.entries() > earlier, "{batches} batches");
         earlier = zoo.entries();
     }
-    assert!(zoo.run(|_| true).await && zoo.entries() > earlier);
+    assert!(zoo.run(Zoo::own, |_| true).await && zoo.entries() > earlier);
     assert_eq!(zoo.found(None, "zebra").await.len(), 13);
 }
 
@@ -630,7 +692,7 @@ async fn a_search_takes_in_what_it_needs_while_a_run_rests() {
     let (searched, found) = (Cell::new(false), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&found);
     let ended = zoo
-        .run(move |zoo| {
+        .run(Zoo::own, move |zoo| {
             if !searched.replace(true) {
                 let results = Handle::current().block_on(zoo.search(None, "zebra"));
                 seen.store(results.len(), Ordering::Relaxed);
@@ -676,7 +738,7 @@ async fn a_message_that_several_searches_take_in_at_once_is_found_once() {
 
     // One that saw the other database too, and comes to it after the first one has taken messages in.
     let database = index.meta(IndexMeta::Database).unwrap();
-    index.restart_messages((0, 0), database).unwrap();
+    index.restart_messages((0, 0), database, 0).unwrap();
     assert_eq!(index.meta(IndexMeta::LastMessage).unwrap(), last + 1);
     assert_eq!(index.size().unwrap().entries, before + 1);
     // A message that was changed before it was taken in is left to those that take new ones in.
