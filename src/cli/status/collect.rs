@@ -126,6 +126,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         dashboard: said.get("dashboard").filter(|dashboard| !dashboard.is_null()).cloned(),
         telemetry: said.get("telemetry").filter(|telemetry| !telemetry.is_null()).cloned(),
         gateways: said.get("gateways").filter(|gateways| !gateways.is_null()).cloned(),
+        search_index: said.get("searchIndex").filter(|index| !index.is_null()).cloned(),
         storage,
         engines,
         engine,

@@ -69,6 +69,9 @@ pub(crate) struct StatusReport {
     pub telemetry: Option<Value>,
     /// The gateway's report about the gateways that share its database. `None` if it does not run or the database is a file.
     pub gateways: Option<Value>,
+    /// The gateway's report about its search index. Left out before its first look at it, and if it does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search_index: Option<Value>,
     /// The second place for checkpoints and conversations. Left out without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Value>,

@@ -100,6 +100,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     if let Some(telemetry) = &report.telemetry {
         printer.line(telemetry_line(telemetry));
     }
+    if let Some(line) = report.search_index.as_ref().and_then(search_line) {
+        printer.line(line);
+    }
     if let Some(storage) = &report.storage {
         printer.line(storage_line(storage));
     }
@@ -300,6 +303,19 @@ fn telemetry_line(telemetry: &Value) -> StyledLine {
         (lost, None) => line.with(TextStyle::Warn, format!(", {lost} lost")),
         (lost, Some(error)) => line.with(TextStyle::Warn, format!(", {lost} lost, not reached: {error}")),
     }
+}
+
+/// Messages of which a search takes in as many by itself, or about as many. So there is no line if the index lacks fewer.
+const MESSAGES_OF_A_SEARCH: i64 = 10_000;
+
+/// Returns the line about the search index, or none if a search is hardly held up by what the index lacks.
+fn search_line(index: &Value) -> Option<StyledLine> {
+    let behind = index["messagesBehind"].as_i64().filter(|behind| *behind >= MESSAGES_OF_A_SEARCH)?;
+    Some(
+        title("search").plain(format!(
+            "the index is {behind} messages behind: until it has them, a search can miss some"
+        )),
+    )
 }
 
 /// Returns the line about the second place: when something was copied there last, and which agents' copies wait or fail. The
@@ -641,5 +657,21 @@ fn brief(value: &Value) -> String {
             fields.iter().map(field).collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_search_index_has_a_line_only_if_a_search_can_be_held_up() {
+        let line =
+            |behind: i64| search_line(&json!({"messagesBehind": behind})).map(|line| line.render(false));
+        assert_eq!(line(MESSAGES_OF_A_SEARCH - 1), None);
+        let shown = line(12_000).unwrap();
+        assert!(shown.starts_with("search ") && shown.contains(" 12000 messages behind"), "{shown}");
     }
 }

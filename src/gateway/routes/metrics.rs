@@ -41,6 +41,7 @@ pub(crate) async fn show(
     add_turns(&mut page, &gateway);
     add_telemetry(&mut page, &gateway);
     add_team(&mut page, &gateway).await.map_err(ApiError::explained)?;
+    add_search(&mut page, &gateway).await.map_err(ApiError::explained)?;
     add_schedules(&mut page, &gateway).await?;
     add_hooks(&mut page, &gateway).await?;
     add_bridges(&mut page, &gateway, &today).await.map_err(ApiError::explained)?;
@@ -130,6 +131,18 @@ async fn add_team(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> 
     }
     let rows = parked.iter().map(|(name, agents)| ([("credential", name.clone())], figure(agents.len())));
     page.gauges("quota_parked_agents", "Agents that wait for a credential whose quota is used up", rows);
+    Ok(())
+}
+
+/// Adds how far the index of the search is, once that is known.
+async fn add_search(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> {
+    if let Some(behind) = gateway.swarm.messages_to_index().await? {
+        page.gauge(
+            "search_index_messages_behind",
+            "Messages that the search index of this gateway lacks, at most",
+            behind,
+        );
+    }
     Ok(())
 }
 

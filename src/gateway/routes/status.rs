@@ -95,6 +95,10 @@ pub(crate) async fn show(
     if oversees && let Some(missing) = missing_files(&gateway).await {
         status["missingFiles"] = missing;
     }
+    // Left out before the first look at the index.
+    if oversees && let Some(index) = search_index(&gateway).await {
+        status["searchIndex"] = index;
+    }
     // Left out without a second place.
     if oversees && let Some(storage) = gateway.copies.status(&config) {
         status["storage"] = json!(storage);
@@ -115,6 +119,20 @@ async fn missing_files(gateway: &Gateway) -> Option<Value> {
         Ok(missing) => (!missing.is_empty()).then(|| json!(missing)),
         Err(error) => {
             tracing::error!(error = crate::error::chain(&error), "failed to look for files of lost engines");
+            None
+        }
+    }
+}
+
+/// Returns how far the index of the search is behind, or `None` if that is not known.
+async fn search_index(gateway: &Gateway) -> Option<Value> {
+    match gateway.swarm.messages_to_index().await {
+        Ok(behind) => behind.map(|count| json!({"messagesBehind": count})),
+        Err(error) => {
+            tracing::error!(
+                error = crate::error::chain(&error),
+                "failed to look how far the search index is"
+            );
             None
         }
     }

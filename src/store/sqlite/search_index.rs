@@ -162,12 +162,19 @@ pub(crate) struct SearchIndex {
     path: PathBuf,
     writing: Mutex<Option<Opened>>,
     reading: Mutex<Option<Opened>>,
+    /// The last message, as the last run found or left it. Unset before the first run of this process.
+    last_message: Mutex<Option<i64>>,
 }
 
 impl SearchIndex {
     #[must_use]
     pub(crate) fn new(home: &Home) -> Self {
-        Self { path: home.search_index(), writing: Mutex::default(), reading: Mutex::default() }
+        Self {
+            path: home.search_index(),
+            writing: Mutex::default(),
+            reading: Mutex::default(),
+            last_message: Mutex::default(),
+        }
     }
 
     /// Returns the sources of a kind and an owner, by their paths.
@@ -336,6 +343,18 @@ impl SearchIndex {
     /// Remembers a number.
     pub(crate) fn set_meta(&self, name: IndexMeta, value: i64) -> Result<(), StoreError> {
         self.write(|transaction| set(transaction, name, value))
+    }
+
+    /// Notes for [`Self::noted_last_message`] how far a run is. Of two at once, either may be noted last; the next run
+    /// corrects that.
+    pub(crate) fn note_last_message(&self, row: i64) {
+        *lock(&self.last_message) = Some(row);
+    }
+
+    /// Returns the id of the newest message's row that is known to be taken in, without a look at the file. `None` before
+    /// the first run of this process.
+    pub(crate) fn noted_last_message(&self) -> Option<i64> {
+        *lock(&self.last_message)
     }
 
     /// Returns the best matches among these sources, best first.

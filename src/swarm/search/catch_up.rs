@@ -207,6 +207,7 @@ impl CatchUp<'_> {
                 return Ok(false);
             }
         }
+        self.index.note_last_message(last);
         loop {
             let new = runtime.block_on(self.store.posts().after_row(last, BATCH_MESSAGES))?;
             let Some(newest) = new.last().map(|post| post.id) else { return Ok(true) };
@@ -214,6 +215,7 @@ impl CatchUp<'_> {
             let is_taken = self.index.take_messages(&entries, &[], (IndexMeta::LastMessage, last, newest))?;
             fault_point::reach(FaultPoint::Indexing);
             last = if is_taken { newest } else { self.index.meta(IndexMeta::LastMessage)? };
+            self.index.note_last_message(last);
             if !(self.goes_on)() {
                 return Ok(false);
             }

@@ -171,6 +171,13 @@ impl Swarm {
         Ok(done.unwrap_or(Err(StoreError::Stopped))?)
     }
 
+    /// Returns how many messages the index lacks at most, or `None` if nothing has searched or updated it since the start.
+    /// Deleted ones are counted too.
+    pub(crate) async fn messages_to_index(&self) -> Result<Option<i64>, StoreError> {
+        let Some(last) = self.search.noted_last_message() else { return Ok(None) };
+        Ok(Some((self.store.posts().last_row().await? - last).max(0)))
+    }
+
     fn bring_up_to_date(
         &self,
         vaults: &Vaults,

@@ -624,6 +624,21 @@ async fn an_index_that_may_have_missed_deletions_takes_the_messages_in_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_number_of_messages_that_the_index_lacks_is_known_after_the_first_look() {
+    let zoo = Zoo::new().await;
+    let lacks = async || zoo.team.swarm.messages_to_index().await.unwrap();
+    assert_eq!(lacks().await, None);
+    zoo.update().await;
+    assert_eq!(lacks().await, Some(0));
+    for n in 0..3 {
+        zoo.post("dev", &format!("okapi {n}")).await;
+    }
+    assert_eq!(lacks().await, Some(3));
+    zoo.search(None, "okapi").await;
+    assert_eq!(lacks().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn texts_with_more_of_the_words_come_first_and_rare_words_count_more() {
     let zoo = Zoo::new().await;
     for n in 0..40 {

@@ -3,6 +3,8 @@
 use flock::id::TurnId;
 use flock::store::{NewUsage, TokenCounts};
 use flock::supervise::gateway_client::Call;
+use flock::swarm::Actor;
+use flock::swarm::channel::ChannelSpec;
 
 use super::house::{House, LIMIT};
 
@@ -39,6 +41,27 @@ async fn turns_and_agents_are_counted() {
         assert!(found.iter().any(|shown| shown == line), "{line}\n{}", found.join("\n"));
     }
     assert!(found.iter().any(|line| line.starts_with("flock_memory_bytes ")), "{}", found.join("\n"));
+}
+
+#[tokio::test]
+async fn the_messages_that_the_search_index_lacks_are_counted_once_it_was_looked_at() {
+    let house = House::new().await;
+    let wanted = ChannelSpec {
+        id: "dev".parse().unwrap(),
+        topic: "work".to_owned(),
+        members: vec!["human:ann".parse().unwrap()],
+        message: None,
+    };
+    let (ann, swarm) = (Actor::human("ann"), &house.gateway.swarm);
+    swarm.create_channel(&ann, wanted).await.unwrap();
+    let is_shown =
+        async |line: &str| figures(&house, "/metrics").await.iter().any(|shown| shown.starts_with(line));
+    assert!(!is_shown("flock_search_index_messages_behind ").await);
+    let found = house.owner().send(Call::get("/api/search/memory?q=anything"), LIMIT).await.unwrap();
+    assert_eq!(found.status(), 200);
+    assert!(is_shown("flock_search_index_messages_behind 0").await);
+    swarm.post(&ann, &"dev".parse().unwrap(), "something new".to_owned(), false).await.unwrap();
+    assert!(is_shown("flock_search_index_messages_behind 1").await);
 }
 
 #[tokio::test]

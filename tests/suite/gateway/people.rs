@@ -168,6 +168,20 @@ async fn the_status_has_the_second_place_for_those_who_see_the_machine() {
 }
 
 #[tokio::test]
+async fn the_status_has_the_search_index_for_those_who_see_the_machine() {
+    let house = House::new().await;
+    // A search is the first look at the index.
+    let (status, body) = send(&house.owner(), Call::get("/api/search/memory?q=anything")).await;
+    assert_eq!(status, 200, "{body}");
+    let known = json!({"messagesBehind": 0});
+    for (role, sees) in [("owner", true), ("operator", true), ("member", false), ("viewer", false)] {
+        let someone = person(&house, &format!("{role}-looks"), role, json!({})).await;
+        let (status, shown) = send(&someone, Call::get("/api/status")).await;
+        assert_eq!((status, shown.get("searchIndex")), (200, sees.then_some(&known)), "{role}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn the_status_has_the_mcp_servers_for_those_who_see_the_machine() {
     let house = House::new().await;
     for (role, sees) in [("owner", true), ("operator", true), ("member", false), ("viewer", false)] {

@@ -332,6 +332,7 @@ async fn use_memory_search(scene: &Scene) {
     for area in ["memory", "vaults", "channels"] {
         assert!(areas.contains(&area), "{found}");
     }
+    assert!(scene.get("/api/status").await["searchIndex"]["messagesBehind"].is_u64());
     let found = scene.get("/api/search/memory?q=anybody&in=vaults,findings").await;
     assert_eq!(found["results"].as_array().unwrap().len(), 1, "{found}");
     scene.fails("GET", "/api/search/memory?q=x&in=secrets", NOTHING, 400, "invalid_query").await;
