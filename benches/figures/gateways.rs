@@ -12,10 +12,11 @@ use crate::{channels, row};
 /// Number of posters in all, each with a kept connection to one of the gateways.
 const POSTERS: usize = 64;
 const SUSTAINED: Duration = Duration::from_secs(20);
-/// The longest wait until gateways have about as many agents each.
+/// The longest wait until gateways have about as many agents each, and for each of their search indexes.
 const SETTLING: Duration = Duration::from_secs(120);
 
-/// Measures posts over HTTP, with one gateway and with three.
+/// Measures posts over HTTP, with one gateway and with three: while these take the earlier messages into their search
+/// indexes, as after a start, and afterwards.
 pub fn posts(first: &Home, model: u16, database: &Database) {
     drop(channels::make(first));
     // Turns are another figure, and each new member of a channel has one.
@@ -27,8 +28,14 @@ pub fn posts(first: &Home, model: u16, database: &Database) {
     first.flock(&["gateway", "invite"]);
     let others = [join(first, model, database), join(first, model, database)];
     let _gateways: Vec<Gateway> = std::iter::once(first).chain(&others).map(|home| home.serve().0).collect();
-    wait_until_settled(first, 3);
-    measure("three gateways", &[first, &others[0], &others[1]]);
+    let homes = [first, &others[0], &others[1]];
+    wait_until_settled(first, homes.len());
+    let behind: Vec<String> = homes.iter().map(|home| wait_for_indexing(home).to_string()).collect();
+    measure(&format!("three gateways that index {} messages", behind.join(", ")), &homes);
+    for home in homes {
+        complete_index(home);
+    }
+    measure("three gateways", &homes);
 }
 
 /// Makes a home whose gateway uses the database of the first one.
@@ -44,10 +51,7 @@ fn join(first: &Home, model: u16, database: &Database) -> Home {
 
 /// Waits until this many gateways have divided the agents among them.
 fn wait_until_settled(home: &Home, gateways: usize) {
-    let began = Instant::now();
-    let mut client = Connection::open(home.port, &home.token).unwrap();
-    loop {
-        let status: Value = serde_json::from_slice(&client.get("/api/status").unwrap()).unwrap();
+    ask_until(home, "/api/status", |status| {
         let counts = status["gateways"]
             .as_array()
             .into_iter()
@@ -57,10 +61,36 @@ fn wait_until_settled(home: &Home, gateways: usize) {
         // A gateway may keep up to an eighth above its share.
         let share = channels::ALL_AGENTS.div_ceil(gateways);
         let are_even = counts.len() == gateways && counts.iter().all(|count| *count <= share + share / 8);
-        if are_even && counts.iter().sum::<usize>() == channels::ALL_AGENTS {
-            return;
+        let are_settled = are_even && counts.iter().sum::<usize>() == channels::ALL_AGENTS;
+        are_settled.then_some(()).ok_or_else(|| format!("the gateways have {counts:?} agents"))
+    });
+}
+
+/// Waits until a gateway takes messages into its search index, which it begins some time after its start. Returns how many
+/// the index lacks.
+fn wait_for_indexing(home: &Home) -> u64 {
+    ask_until(home, "/api/status", |status| {
+        status["searchIndex"]["messagesBehind"].as_u64().ok_or_else(|| "nothing is indexed yet".to_owned())
+    })
+}
+
+/// Searches at a gateway until its index has all messages. A search takes in what is missing, as far as it gets in its time.
+fn complete_index(home: &Home) {
+    ask_until(home, "/api/search/memory?q=nothing", |found| {
+        (found["complete"] == true).then_some(()).ok_or_else(|| "the search index is not complete".to_owned())
+    });
+}
+
+/// Asks a gateway until `find` finds something in its answer. Until then, it returns what was seen instead.
+fn ask_until<T>(home: &Home, path: &str, find: impl Fn(&Value) -> Result<T, String>) -> T {
+    let began = Instant::now();
+    let mut client = Connection::open(home.port, &home.token).unwrap();
+    loop {
+        let answer: Value = serde_json::from_slice(&client.get(path).unwrap()).unwrap();
+        match find(&answer) {
+            Ok(found) => return found,
+            Err(seen) => assert!(began.elapsed() < SETTLING, "{seen}"),
         }
-        assert!(began.elapsed() < SETTLING, "the gateways have {counts:?} agents");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
