@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{ConfigError, file, parse};
+use super::{Config, ConfigError, file, parse};
 use crate::clock;
 use crate::generation::pending_rollback::ConfigSwitch;
 use crate::generation::{self, pending_rollback};
@@ -36,6 +36,38 @@ pub fn edit<T, E: From<ConfigError>>(
         parse::config(document, home).map(drop).map_err(|problem| file::shape(home, problem).into())
     };
     replace(home, |document| usable(document).and_then(|()| change(document)))
+}
+
+/// A change that was tried and not written.
+pub(crate) struct Preview<T> {
+    /// The result of the change.
+    pub value: T,
+    pub before: Value,
+    pub after: Value,
+    /// The configuration that `after` is.
+    pub config: Config,
+}
+
+/// Edits the document as [`edit()`] does, but writes nothing.
+///
+/// # Errors
+///
+/// Returns the errors of [`edit()`].
+pub(crate) fn preview<T>(
+    home: &Home,
+    change: impl FnOnce(&mut Value) -> Result<T, ConfigError>,
+) -> Result<Preview<T>, ConfigError> {
+    home.require_initialised()?;
+    version::check_writable(home)?;
+    if pending_rollback::is_open(home) {
+        return Err(ConfigError::RollingBack);
+    }
+    let (_, before) = file::read_document(home)?;
+    parse::config(&before, home).map_err(|problem| file::shape(home, problem))?;
+    let mut after = before.clone();
+    let value = change(&mut after)?;
+    let config = parse::config(&after, home).map_err(refused)?;
+    Ok(Preview { value, before, after, config })
 }
 
 /// Edits the document as [`edit()`] does, but does not require it to be usable before the change. OpenClaw's own
@@ -76,10 +108,14 @@ fn replace<T, E: From<ConfigError>>(
         return Ok(value);
     }
     // Every change is checked, whoever made it. A file that flock could not read again is never written.
-    parse::config(&document, home)
-        .map_err(|problem| E::from(ConfigError::Refused { at: problem.at, message: problem.message }))?;
+    parse::config(&document, home).map_err(|problem| E::from(refused(problem)))?;
     write_as_generation(home, (&old, Some(&present)), (&after, &document)).map_err(E::from)?;
     Ok(value)
+}
+
+/// Returns the error of a change whose result can't be used.
+fn refused(problem: parse::Problem) -> ConfigError {
+    ConfigError::Refused { at: problem.at, message: problem.message }
 }
 
 /// Replaces the file, keeps the old one in backups/, and makes the change a generation. The caller holds the lock.
@@ -118,8 +154,7 @@ pub(crate) fn switch<E: From<ConfigError>>(
     let _lock = Lock::acquire(&home.config_lock(), LOCK_TIMEOUT).map_err(home_error)?;
     let (old, mut document) = file::read_document(home).map_err(E::from)?;
     change(&mut document)?;
-    parse::config(&document, home)
-        .map_err(|problem| E::from(ConfigError::Refused { at: problem.at, message: problem.message }))?;
+    parse::config(&document, home).map_err(|problem| E::from(refused(problem)))?;
     let new = render(&document);
     let backup = back_up(home, &old).map_err(E::from)?;
     let (before, after) = (super::restore::digest(&old), super::restore::digest(&new));

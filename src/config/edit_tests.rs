@@ -47,6 +47,26 @@ fn a_change_that_breaks_it_is_not_written() {
 }
 
 #[test]
+fn a_preview_has_the_checks_of_a_change_and_writes_nothing() {
+    let (_dir, home) = home();
+    let bytes = std::fs::read(home.config()).unwrap();
+    let limit = |most: Value| {
+        preview(&home, |document| {
+            document["plugins"]["entries"]["flock"]["config"]["maxAgents"] = most;
+            Ok("done")
+        })
+    };
+    let Preview { value, before, after, config } = limit(json!(7)).unwrap();
+    assert_eq!((value, config.max_agents), ("done", 7));
+    assert_eq!(before, file::document(&bytes).unwrap());
+    assert_eq!(after["plugins"]["entries"]["flock"]["config"]["maxAgents"], 7);
+    assert!(matches!(limit(json!("many")).err(), Some(ConfigError::Refused { .. })));
+    assert_eq!(std::fs::read(home.config()).unwrap(), bytes);
+    std::fs::write(home.config(), "{").unwrap();
+    assert!(matches!(preview(&home, |_| Ok(())).err(), Some(ConfigError::Syntax { .. })));
+}
+
+#[test]
 fn a_broken_file_is_named_with_its_line_and_never_overwritten() {
     use crate::error::Explain as _;
     let (_dir, home) = home();

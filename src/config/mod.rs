@@ -55,6 +55,7 @@ pub use agent_list::AgentList;
 pub(crate) use budgets::Allowance;
 pub use budgets::Budgets;
 pub use cluster::{ClusterAddress, ClusterSettings};
+pub(crate) use edit::preview;
 pub use edit::{complete, edit};
 pub use engine_address::{EngineAddress, SshAddress, TlsAddress};
 pub use file::read;

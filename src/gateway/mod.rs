@@ -18,6 +18,7 @@ pub(crate) mod body;
 pub(crate) mod channels;
 mod checkpoint_copies;
 pub(crate) mod clock_check;
+mod config_change;
 mod config_review;
 pub(crate) mod connection_slots;
 mod departure;

@@ -35,6 +35,9 @@ pub enum SharedConfigError {
     /// The folder of the agents' files is not the one of the other gateways.
     #[error("{} does not have the files of the agents that the other gateways use", path.display())]
     OtherFiles { path: PathBuf },
+    /// Another change of the configuration came first.
+    #[error("the configuration was changed elsewhere at the same moment")]
+    Outrun,
 }
 
 impl Explain for SharedConfigError {
@@ -44,6 +47,7 @@ impl Explain for SharedConfigError {
             Self::Config(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Malformed(_) | Self::OtherFiles { .. } => Kind::Failed,
+            Self::Outrun => Kind::Conflict,
         }
     }
 
@@ -53,10 +57,20 @@ impl Explain for SharedConfigError {
             Self::Config(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Malformed(_) => None,
+            Self::Outrun => Some("flock config get".to_owned()),
             Self::OtherFiles { path } => Some(format!(
                 "mount the folder of the other gateways there, or name it: ln -sfn FOLDER {}",
                 path.display()
             )),
+        }
+    }
+
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Home(error) => error.may_pass(),
+            Self::Config(error) => error.may_pass(),
+            Self::Store(error) => error.may_pass(),
+            Self::Malformed(_) | Self::OtherFiles { .. } | Self::Outrun => false,
         }
     }
 }
@@ -112,7 +126,7 @@ fn present(home: &Home) -> Result<Value, ConfigError> {
 }
 
 /// Returns this part as the database has it.
-fn shared(home: &Home, instance: &str, present: &Value) -> SharedConfig {
+pub(super) fn shared(home: &Home, instance: &str, present: &Value) -> SharedConfig {
     SharedConfig {
         text: present.to_string(),
         root: home.files().to_string_lossy().into_owned(),
@@ -169,7 +183,7 @@ pub(crate) async fn synchronise(
         (Sharing::Publish, Some(base)) => {
             // If another gateway was faster, the next look finds its configuration.
             let own = shared(home, instance, &present);
-            if let Some(revision) = store.gateway_group().replace_config(base.revision, own).await? {
+            if let Some(revision) = store.gateway_group().replace_config(base.revision, own, None).await? {
                 Base { revision, config: present }.write(home)?;
                 tracing::info!(revision, "the configuration was shared with the other gateways");
             }
@@ -196,6 +210,54 @@ pub(crate) async fn synchronise(
     Ok(sharing)
 }
 
+/// Returns the number of the configuration that this home shares, after it has published or adopted what is newer. `None` for
+/// a gateway without others.
+///
+/// # Errors
+///
+/// Returns the errors of [`synchronise()`].
+pub(super) async fn known_revision(
+    home: &Home,
+    store: &Store,
+    instance: &str,
+) -> Result<Option<i64>, SharedConfigError> {
+    if !store.is_in_group() {
+        return Ok(None);
+    }
+    synchronise(home, store, instance).await?;
+    // A person may have ended the group since the gateway started.
+    if store.gateway_group().revision().await?.is_none() {
+        return Ok(None);
+    }
+    Ok(Base::read(home)?.map(|base| base.revision))
+}
+
+/// Puts a changed configuration into the file of this home, which had `before`. With a `revision`, the database has it under this
+/// number. Returns `false` and changes nothing if the file has something else by now.
+///
+/// # Errors
+///
+/// Returns an error if a file can't be read or written.
+pub(super) fn take(
+    home: &Home,
+    before: &Value,
+    after: Value,
+    revision: Option<i64>,
+) -> Result<bool, SharedConfigError> {
+    let config = shared_part(&after);
+    let is_taken = config::complete(home, |document| {
+        let is_unchanged = *document == *before;
+        if is_unchanged {
+            *document = after;
+        }
+        Ok::<_, ConfigError>(is_unchanged)
+    })?;
+    if let Some(revision) = revision.filter(|_| is_taken) {
+        Base { revision, config }.write(home)?;
+    }
+    Ok(is_taken)
+}
+
 /// Publishes and adopts changes until the gateway stops. A gateway without others returns at once.
 pub(super) async fn run(gateway: Arc<Gateway>) {
     let store = gateway.swarm.store();
@@ -205,7 +267,10 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
     let mut notices = store.notices();
     let mut problem = String::new();
     loop {
-        match synchronise(gateway.home(), store, &gateway.instance).await {
+        let alone = gateway.sharing.lock().await;
+        let shared = synchronise(gateway.home(), store, &gateway.instance).await;
+        drop(alone);
+        match shared {
             Ok(Sharing::Same) => problem.clear(),
             // The change takes effect at the first look at the configuration.
             Ok(_) => drop(gateway.config()),
@@ -225,5 +290,32 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
             () = tokio::time::sleep(INTERVAL) => {}
             _ = notices.next_of(&[NoticeKind::Config]) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{edit, starter};
+
+    #[test]
+    fn a_change_is_taken_only_in_place_of_the_file_that_it_was_made_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let before = starter::document(&home, None, "token", 3779);
+        atomic::write(&home.config(), &edit::render(&before), 0o600).unwrap();
+        let limited = |most: u32| {
+            let mut after = before.clone();
+            after["plugins"]["entries"]["flock"]["config"]["maxAgents"] = most.into();
+            after
+        };
+        assert!(take(&home, &before, limited(7), Some(2)).unwrap());
+        let base = Base::read(&home).unwrap().unwrap();
+        assert_eq!((base.revision, base.config), (2, shared_part(&limited(7))));
+        // Somebody else was faster.
+        assert!(!take(&home, &before, limited(8), Some(3)).unwrap());
+        assert_eq!(Base::read(&home).unwrap().unwrap().revision, 2);
+        assert_eq!(file::read_document(&home).unwrap().1, limited(7));
     }
 }

@@ -128,6 +128,8 @@ pub struct Gateway {
     pub(crate) vapid: VapidKeyCell,
     /// The key by which the other gateways of a group know this one. Unset in a gateway without others.
     pub(crate) peer_key: OnceLock<PeerKey>,
+    /// Held while the configuration is changed for a person, or shared with the other gateways of a group.
+    pub(super) sharing: tokio::sync::Mutex<()>,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -187,6 +189,7 @@ impl Gateway {
                 copies: CopyReports::default(),
                 vapid: VapidKeyCell::default(),
                 peer_key: OnceLock::new(),
+                sharing: tokio::sync::Mutex::default(),
                 limits: parts.limits,
                 port: parts.port,
                 instance: parts.instance,

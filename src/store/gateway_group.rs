@@ -105,12 +105,13 @@ impl GatewayGroups<&Store> {
         .await
     }
 
-    /// Replaces the configuration if its number is still `known`. Returns the new number, or `None` if somebody else has
-    /// replaced it before.
+    /// Replaces the configuration if its number is still `known`, and appends a row to the audit if a person has changed it, with
+    /// the time of that. Returns the new number, or `None` if somebody else has replaced it before.
     pub(crate) async fn replace_config(
         self,
         known: i64,
         config: SharedConfig,
+        recorded: Option<(AuditEntry, i64)>,
     ) -> Result<Option<i64>, StoreError> {
         self.write("share the configuration", move |transaction| {
             let changed = transaction
@@ -121,6 +122,10 @@ impl GatewayGroups<&Store> {
                 .execute((known, config.text, config.root, transaction.clock()?, config.by))?;
             if changed == 0 {
                 return Ok(None);
+            }
+            if let Some((entry, now)) = &recorded {
+                audit::append(transaction, entry, *now)?;
+                transaction.wait_for_disk()?;
             }
             transaction.tell(NoticeKind::Config, "");
             Ok(Some(known + 1))
@@ -133,7 +138,7 @@ impl GatewayGroups<&Store> {
 mod tests {
     use super::*;
     use crate::home::Home;
-    use crate::store::Level;
+    use crate::store::{AuditFilter, Level};
 
     fn config(text: &str) -> SharedConfig {
         SharedConfig { text: text.to_owned(), root: "/srv/flock".to_owned(), by: "home".to_owned() }
@@ -151,11 +156,21 @@ mod tests {
         let store = Store::open(&home).unwrap();
         let group = || store.gateway_group();
         assert_eq!(group().find().await.unwrap(), None);
-        assert_eq!(group().replace_config(0, config("{}")).await.unwrap(), None, "there is no group");
+        let replace = |known, text, recorded| group().replace_config(known, config(text), recorded);
+        assert_eq!(replace(0, "{}", None).await.unwrap(), None, "there is no group");
         assert!(group().make("mark".to_owned(), config("{}"), entry(), 1).await.unwrap());
         assert!(!group().make("other".to_owned(), config("[]"), entry(), 2).await.unwrap());
-        assert_eq!(group().replace_config(1, config("{\"a\":1}")).await.unwrap(), Some(2));
-        assert_eq!(group().replace_config(1, config("{\"b\":1}")).await.unwrap(), None, "it is of before");
+        let by = |name| AuditEntry::new(name, "config.set", "a", Level::Yellow, String::new());
+        assert_eq!(replace(1, "{\"a\":1}", Some((by("human:ann"), 4))).await.unwrap(), Some(2));
+        assert_eq!(
+            replace(1, "{\"b\":1}", Some((by("human:bob"), 5))).await.unwrap(),
+            None,
+            "it is of before"
+        );
+        let changes = AuditFilter { action: Some("config".to_owned()), ..AuditFilter::default() };
+        let rows = store.audit().rows(&changes, 10).await.unwrap();
+        let recorded: Vec<_> = rows.iter().map(|row| (row.actor.as_str(), row.at)).collect();
+        assert_eq!(recorded, [("human:ann", 4)], "the refused change is not recorded");
         let found = group().find().await.unwrap().unwrap();
         assert_eq!((found.files.as_str(), found.revision), ("mark", 2));
         assert_eq!(found.config, config("{\"a\":1}"));

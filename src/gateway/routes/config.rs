@@ -9,18 +9,16 @@ use similar::{ChangeTag, TextDiff};
 
 use super::JsonResult;
 use crate::clock::unix_ms;
-use crate::config::assign::assign;
 use crate::config::path::ConfigPath;
 use crate::config::restore::{self, ConfigBackup};
-use crate::config::unassign::unassign;
-use crate::config::{self, ConfigError, edit, file, hidden};
+use crate::config::{self, Config, ConfigError, assign, edit, file, hidden};
 use crate::error::{Explain as _, chain};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
-use crate::gateway::config_review;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
+use crate::gateway::{config_change, config_review};
 use crate::generation::Origin;
 use crate::home::{Home, atomic};
 use crate::store::Level;
@@ -61,6 +59,15 @@ pub(crate) struct RestoreBackup {
     sha256: String,
     /// Name of the person, for the audit.
     by: Option<String>,
+}
+
+/// The result of removing a value.
+enum Removal {
+    Done,
+    /// It is or holds a key or token, and stays.
+    HoldsSecret,
+    /// There is no such value.
+    Nothing,
 }
 
 /// A line of the difference between two files.
@@ -142,16 +149,13 @@ pub(crate) async fn set(
         return Err(secret_value(&path));
     }
     let recorded = crate::clean::summary(&value.to_string(), MAX_RECORDED);
-    let (shown, subject) = (path.to_string(), path.to_string());
+    let (shown, home) = (path.to_string(), gateway.home().clone());
+    let entry = by.entry("config.set", &shown, Level::Yellow, recorded);
     let origin = Origin::new(by.party.to_string(), "config.set, by the API");
-    let answer = blocking(&gateway, move |home| {
-        let assigned = origin.run(|| assign(home, &path, value))?;
-        let bytes = present(home)?;
-        Ok(json!({"path": shown, "sha256": restore::digest(&bytes), "offHost": assigned.off_host}))
-    })
-    .await?;
-    finish(&gateway, &by, "config.set", &subject, recorded).await?;
-    Ok(answer)
+    let change = move |document: &mut Value| assign::put(document, &home, &path, value);
+    let changing = config_change::change(&gateway, origin, change, move |_, _| Some(entry));
+    let off_host = Box::pin(changing).await.map_err(ApiError::explained)?;
+    with_digest(&gateway, json!({"path": shown, "offHost": off_host})).await
 }
 
 /// Removes one value, as `flock config unset` does.
@@ -162,35 +166,29 @@ pub(crate) async fn unset(
 ) -> JsonResult {
     let by = Actor::party(caller.person(by.as_deref())?);
     let path = open_path(&path)?;
-    let (shown, subject) = (path.to_string(), path.to_string());
+    let shown = path.to_string();
+    let entry = by.entry("config.unset", &shown, Level::Yellow, String::new());
     let origin = Origin::new(by.party.to_string(), "config.unset, by the API");
-    let answer = blocking(&gateway, move |home| {
+    let change = move |document: &mut Value| {
         // A whole block may hold keys. They are in the configuration for good reasons, and nobody sees them here.
-        let (_, document) = file::read_document(home)?;
-        if path.get(&document).is_some_and(hidden::holds_secret) {
-            return Ok(json!({"holdsSecret": true}));
+        if path.get(document).is_some_and(hidden::holds_secret) {
+            return Ok(Removal::HoldsSecret);
         }
-        let was_there = origin.run(|| unassign(home, &path))?;
-        let bytes = present(home)?;
-        Ok(json!({"path": shown, "sha256": restore::digest(&bytes), "wasThere": was_there}))
-    })
-    .await?;
-    let axum::Json(mut answer) = answer;
-    if answer["holdsSecret"] == true {
-        let text = format!("{subject} holds a key or token, which is removed on the command line only");
-        return Err(
-            ApiError::invalid("secret_value", text).with_hint(format!("flock config unset {subject}"))
-        );
+        Ok(if path.remove(document) { Removal::Done } else { Removal::Nothing })
+    };
+    let record = move |removal: &Removal, _: &Config| matches!(removal, Removal::Done).then_some(entry);
+    let changing = config_change::change(&gateway, origin, change, record);
+    match Box::pin(changing).await.map_err(ApiError::explained)? {
+        Removal::Done => with_digest(&gateway, json!({"path": shown})).await,
+        Removal::HoldsSecret => {
+            let text = format!("{shown} holds a key or token, which is removed on the command line only");
+            Err(ApiError::invalid("secret_value", text).with_hint(format!("flock config unset {shown}")))
+        }
+        Removal::Nothing => {
+            Err(ApiError::not_found("value_not_found", format!("the configuration has no {shown}"))
+                .with_hint("flock config get"))
+        }
     }
-    if answer["wasThere"] == false {
-        return Err(ApiError::not_found("value_not_found", format!("the configuration has no {subject}"))
-            .with_hint("flock config get"));
-    }
-    if let Some(fields) = answer.as_object_mut() {
-        fields.remove("wasThere");
-    }
-    finish(&gateway, &by, "config.unset", &subject, String::new()).await?;
-    Ok(axum::Json(answer))
 }
 
 /// Returns the path of a value that may be changed here.
@@ -231,23 +229,20 @@ pub(crate) async fn restore_backup(
         Ok(json!({"backup": backup, "sha256": sha256}))
     })
     .await?;
-    finish(&gateway, &by, "config.restore", &subject, String::new()).await?;
+    // The look applies the change at once and announces it.
+    drop(gateway.config());
+    let entry = by.entry("config.restore", &subject, Level::Yellow, String::new());
+    gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
     Ok(answer)
 }
 
-/// Applies a change of the file and records it.
-async fn finish(
-    gateway: &Arc<Gateway>,
-    by: &Actor,
-    action: &'static str,
-    subject: &str,
-    detail: String,
-) -> Result<(), ApiError> {
-    // The look applies the change at once and announces it.
-    drop(gateway.config());
-    let entry = by.entry(action, subject, Level::Yellow, detail);
-    gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
-    Ok(())
+/// Adds the digest of the present file to an answer.
+async fn with_digest(gateway: &Gateway, mut answer: Value) -> JsonResult {
+    blocking(gateway, move |home| {
+        answer["sha256"] = restore::digest(&present(home)?).into();
+        Ok(answer)
+    })
+    .await
 }
 
 /// Runs work on the files of the configuration, which blocks, on a thread of its own.

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::JsonResult;
 use super::messages::chosen_for;
-use crate::clock::unix_ms;
 use crate::config::setting::{self, Setting};
-use crate::config::{self, Agent, Config, ConfigError, Effort, Network, Role};
+use crate::config::{Agent, Config, Effort, Network, Role};
 use crate::error::Explain as _;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
+use crate::gateway::config_change;
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
 use crate::generation::Origin;
@@ -82,31 +82,32 @@ pub async fn change(
         Some(_) => caller.party()?,
         None => Party::human("owner"),
     };
-    let who = party.to_string();
-    let home = gateway.home().clone();
     let id = agent.id.clone();
-    // The editor waits for other writers and holds a lock meanwhile, which blocks the thread.
-    let edited = tokio::task::spawn_blocking(move || {
-        let edit = |document: &mut Value| {
-            let mut changes = vec![(Setting::Runtime, json!(wanted))];
-            changes.extend(model.as_ref().map(|model| (Setting::Model, json!(model))));
-            match effort {
-                EffortChange::Set(effort) => changes.push((Setting::Effort, json!(effort))),
-                EffortChange::Left => changes.push((Setting::Effort, Value::Null)),
-                EffortChange::Kept => {}
-            }
-            setting::set(document, &id, &changes)
-        };
-        Origin::new(who, "agent.settings, by the API").run(|| config::edit(&home, edit))
-    });
-    edited.await.map_err(ApiError::internal)?.map_err(|error: ConfigError| ApiError::explained(error))?;
-    let changed = gateway.agent(agent.id.as_str())?;
-    let shown = json!({"agent": changed.id, "cli": changed.runtime, "model": changed.model,
-        "effort": changed.effort.map(Effort::as_str), "onHost": changed.runs_on_host()});
-    let by = Actor::party(party);
-    let entry = by.entry("agent.settings", agent.id.as_str(), Level::Yellow, shown.to_string());
-    gateway.swarm.store().audit().append(entry, unix_ms()).await.map_err(ApiError::explained)?;
-    Ok(Answer(shown))
+    let change = move |document: &mut Value| {
+        let mut changes = vec![(Setting::Runtime, json!(wanted))];
+        changes.extend(model.as_ref().map(|model| (Setting::Model, json!(model))));
+        match effort {
+            EffortChange::Set(effort) => changes.push((Setting::Effort, json!(effort))),
+            EffortChange::Left => changes.push((Setting::Effort, Value::Null)),
+            EffortChange::Kept => {}
+        }
+        setting::set(document, &id, &changes)
+    };
+    let (by, id) = (Actor::party(party), agent.id.clone());
+    let origin = Origin::new(by.party.to_string(), "agent.settings, by the API");
+    let record = move |_: &(), config: &Config| {
+        let detail = config.agent(&id).map(|agent| describe(agent).to_string()).unwrap_or_default();
+        Some(by.entry("agent.settings", id.as_str(), Level::Yellow, detail))
+    };
+    let changing = config_change::change(&gateway, origin, change, record);
+    Box::pin(changing).await.map_err(ApiError::explained)?;
+    Ok(Answer(describe(&gateway.agent(agent.id.as_str())?)))
+}
+
+/// Returns the settings of an agent as a client sees them.
+fn describe(agent: &Agent) -> Value {
+    json!({"agent": agent.id, "cli": agent.runtime, "model": agent.model,
+        "effort": agent.effort.map(Effort::as_str), "onHost": agent.runs_on_host()})
 }
 
 /// Refuses a runtime that this gateway does not have or that the agent's settings rule out. `others` are the gateway's

@@ -7,6 +7,7 @@ mod http;
 mod quota;
 mod schedules;
 mod servers;
+mod settings;
 mod trains;
 mod upgrade;
 
