@@ -12,7 +12,7 @@ import threading
 import time
 
 from checking import HOME, check, finish, until
-from fleet_checker import RESET, RULES, judge, origins, takeovers, unanswered
+from fleet_checker import RESET, RULES, judge, origins, takeovers, unanswered, under_way
 from fleet_clients import AGENTS, SILENT, Client, History, Watcher, up
 from fleet_doctored import missed, self_test
 from fleet_facts import gather, rows
@@ -164,6 +164,7 @@ def say_what_happened(facts):
     print(f"      by gateways: {', '.join(shares)}; there were {len(numbers)} runs of gateways")
     told = [name for told in facts["told"].values() for _, name, _ in told]
     print(f"      watchers were told of {len(told) - told.count(RESET)} events, and {told.count(RESET)} times to look anew")
+    print(f"      {len(list(under_way(facts)))} commands ran while only the way to their engine broke")
     changes = collections.Counter(row["subject"] for row in facts["trace"])
     print(f"      judged: {len(facts['messages'])} messages, {len(facts['tasks'])} tasks, {len(facts['audit'])} rows of the audit, "
           f"{sum(map(len, facts['marks'].values()))} commands, {len(facts['lines'])} lines of a vault, "

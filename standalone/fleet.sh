@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Faults on a fleet under load: PostgreSQL with a synchronous replica, three gateways in a group, each with a home and a machine of its
-# own, and two Docker engines that all of them use. Processes and sandboxes are killed and stopped, networks are cut between any two, the
-# database is restarted and failed over, gateways come back after others have replaced them, clocks jump by five minutes. Meanwhile people
-# post, chat, give tasks over A2A, have commands approved, change members and have lines written into a vault, by any gateway, which passes
-# on what is of an agent that another one has; and at each gateway somebody watches the events of all. Every change of the database waits
-# for the replica, so nothing that was acknowledged may be lost. Then a judge that knows nothing of the program compares what clients were
-# told with the database and the files, and who owned what when with the database's own record of it.
+# own, and two Docker engines that all of them use, one at a socket and one by ssh. Processes and sandboxes are killed and stopped,
+# networks are cut between any two, the database is restarted and failed over, gateways come back after others have replaced them, clocks
+# jump by five minutes. Meanwhile people post, chat, give tasks over A2A, have commands approved, change members and have
+# lines written into a vault, by any gateway, which passes on what is of an agent that another one has; and at each gateway somebody
+# watches the events of all. Every change of the database waits for the replica, so nothing that was acknowledged may be lost. Then a judge
+# that knows nothing of the program compares what clients were told with the database and the files, and who owned what when with the
+# database's own record of it.
 # Engines and machines are in network namespaces of their own, and the gateways reach each other by a bridge in one more. There is no
 # Podman: flock refuses it as an engine, because it does not do all that a sandbox asks for (docs/engines.md).
-# Needs root, python3, a C compiler, dockerd, iptables, ip, nsenter and unshare; installs Debian's PostgreSQL where it is missing.
+# Needs root, python3, a C compiler, dockerd, nsenter and unshare; installs Debian's PostgreSQL, OpenSSH, iptables and ip where they are
+# missing.
 #
 #   ./standalone/fleet.sh                       25 faults, less than five minutes
 #   ./standalone/fleet.sh --minute              the same, and in one of them a gateway stands still for a minute
@@ -38,6 +40,8 @@ if [[ " $* " != *" --self-test "* && " $* " != *" --help "* && " $* " != *" -h "
     [ -d /usr/lib/postgresql ] || missing+=(postgresql)
     command -v iptables >/dev/null || missing+=(iptables)
     command -v ip >/dev/null || missing+=(iproute2)
+    [ -x /usr/sbin/sshd ] || missing+=(openssh-server)
+    command -v ssh >/dev/null || missing+=(openssh-client)
     if [ "${#missing[@]}" -gt 0 ] || ! docker version >/dev/null 2>&1; then ./standalone/prepare.sh "${missing[@]}"; fi
 fi
 HOME=$work python3 -u standalone/fleet.py "$@"

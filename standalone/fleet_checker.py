@@ -477,6 +477,25 @@ def goes_on(facts):
                 yield f"{name} of gateway {away['epoch']} went on after {seconds} s, and had {most:.1f} s"
 
 
+def under_way(facts):
+    """The commands that ran when the way to their engine broke, with that time, and while nothing else failed."""
+    ran = {word: float(at) for marks in facts["marks"].values() for word, at, _ in marks if at}
+    for broken in facts["broken"]:
+        since = max((until for _, until in facts["faults"] if until < broken), default=0.0)
+        until = min((begun for begun, _ in facts["faults"] if begun > broken), default=float("inf"))
+        for op in facts["ops"]:
+            if (op["what"] == "command" and since <= op["sent"] and op["ended"] <= until
+                    and ran.get(op["word"], float("inf")) < broken < op["ended"]):
+                yield broken, op
+
+
+def resumed(facts):
+    """A command is acknowledged although the way to its engine broke meanwhile: the stream is resumed."""
+    for broken, op in under_way(facts):
+        if not op["accepted"]:
+            yield f"{op['word']} of {op['agent']} ran when its way broke at {broken}, and its client was told {op['outcome']}"
+
+
 def audit(facts):
     """The rows of the audit are a chain of hashes without a gap."""
     at, previous = facts["audit_base"] or (0, "00" * 32)
@@ -513,6 +532,7 @@ RULES = {
     "watchers are told once": news,
     "a turn is run by one gateway": one_runner,
     "the work of a gateway that is gone goes on": goes_on,
+    "commands outlive the way to their engine": resumed,
     "the audit is a chain": audit,
 }
 

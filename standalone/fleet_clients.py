@@ -60,6 +60,8 @@ class Client(threading.Thread):
         self.ended, self.machine, self.count = threading.Event(), None, 0
         # What the request in hand would change, for the case that it gets no answer; and who has joined this client's channel.
         self.tried, self.guests = {}, []
+        # The share of its commands that take a moment.
+        self.slow = 0.15
 
     def run(self):
         kinds = {self.note: 8, self.ask: 4, self.linger: 2, self.command: 6, self.errand: 3, self.line: 3, self.member: 2,
@@ -154,7 +156,8 @@ class Client(threading.Thread):
         return (said or answer)[:200], outcome, {"agent": agent, "turn": answered.get("id", "").removeprefix("chatcmpl-")}
 
     def command(self, gateway, word, agent):
-        return self.chat(gateway, f"command {word}", agent, f"marked:command {word}")
+        text = f"slow-command {word}" if self.choose.random() < self.slow else f"command {word}"
+        return self.chat(gateway, text, agent, f"marked:{text}")
 
     def line(self, gateway, word, agent):
         """A line that an agent adds to a file of a vault."""

@@ -4,12 +4,26 @@ import copy
 import hashlib
 import struct
 
-from fleet_checker import NEWS, RESET, RULES, TAKEN_OVER, WORD, agent_of, by_people, judge, news_of, ownership, takeovers
+from fleet_checker import (
+    NEWS,
+    RESET,
+    RULES,
+    TAKEN_OVER,
+    WORD,
+    agent_of,
+    by_people,
+    judge,
+    news_of,
+    ownership,
+    takeovers,
+    under_way,
+)
 
 
 def made_up():
     """A small history in which all is well: the second of two gateways goes on with what the first one had, and some of everything.
-    The second one passed a request on, and who watched it missed a message and was told so."""
+    The second one passed a request on, and who watched it missed a message and was told so. A command ran while the way to its
+    engine broke."""
     words = [f"w0x{number}x{number:08x}" for number in range(1, 18)]
     op = {"client": 0, "begun": 2.0, "sent": 2.0, "ended": 4.0, "gateway": 0, "accepted": True}
     ops = [{**op, "what": "note", "word": word, "told": seq, "channel": "all-hands"} for seq, word in enumerate(words[:3], 1)]
@@ -81,6 +95,7 @@ def made_up():
     shown = {word: 1 for word in words[:3]}
     marks = [(word, "3", "aa") for word in words[4:6]]
     return {"ops": ops, "away": [{"epoch": 1, "at": 5.0, "until": 20.0}], "paces": [(0.0, 0.01), (6.0, 0.01)], "messages": messages,
+            "broken": [3.5], "faults": [(0.5, 1.0), (1.5, 4.5), (5.0, 20.0)],
             "tasks": [{"id": "t1", "state": "completed", "request": words[6]}], "lines": [words[8]], "requests": requests,
             "ran": [words[9]], "crews": [{"channel": "crew0", "member": "human:stays"}], "trace": trace, "told": told,
             "audit": audit, "audit_base": None, "marks": {"ada": marks, "bob": []},
@@ -515,6 +530,13 @@ def take_over_late(facts):
     return "the work of a gateway that is gone goes on"
 
 
+def break_command(facts):
+    """A command is given up when the way to its engine breaks."""
+    _, op = next((broken, op) for broken, op in under_way(facts) if op["accepted"])
+    op["accepted"], op["outcome"] = False, "status 500"
+    return "commands outlive the way to their engine"
+
+
 def change_audit(facts):
     facts["audit"][len(facts["audit"]) // 2]["detail"] += "x"
     return "the audit is a chain"
@@ -538,7 +560,8 @@ DOCTORS = [lose_post, lose_newest_post, double_post, move_post, double_refused, 
            run_never, lose_decided, lose_member, keep_member, invent_member, show_twice, show_never, answer_twice, two_owners,
            forget_freeing, keep_token, late_writer, late_turn, late_delivery, foreign_turn, foreign_delivery, third_gateway,
            old_number, nobody_writes, act_elsewhere, act_late, answer_elsewhere, answer_old, answer_of_nobody, tell_twice,
-           tell_never, tell_late, run_by_two, run_after_all, begun_by_two, take_over_late, change_audit, cut_audit, forge_audit]
+           tell_never, tell_late, run_by_two, run_after_all, begun_by_two, take_over_late, break_command, change_audit, cut_audit,
+           forge_audit]
 
 
 def missed(facts):

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import time
 
+from fleet_lines import SocketLine
 from fleet_processes import gone, kill_tree, parents, pid_in, tell, tree
 
 
 class Engine:
-    def __init__(self, folder, number):
-        self.folder, self.number = f"{folder}/engine{number}", number
+    """One that gateways find at a socket. `unshare` is the command that gives it a network namespace."""
+
+    def __init__(self, folder, number, unshare=("unshare", "--net")):
+        self.folder, self.number, self.unshare = f"{folder}/engine{number}", number, unshare
         self.inner = f"{self.folder}/docker.sock"
         self.daemon = None
 
@@ -27,13 +30,25 @@ class Engine:
         at = self.folder
         script = (f"ip link set lo up; umount /sys/fs/cgroup/unified 2>/dev/null; exec dockerd --config-file {at}/daemon.json"
                   f" --data-root {at}/data --exec-root {at}/exec --pidfile {at}/pid --host unix://{self.inner} >>{at}/log 2>&1")
-        self.daemon = subprocess.Popen(["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
+        self.daemon = subprocess.Popen([*self.unshare, "--mount", "--propagation", "private", "sh", "-c", script],
                                        stdin=subprocess.DEVNULL)
         end = time.monotonic() + limit
         while self.docker("version") is None:
             if time.monotonic() > end or self.daemon.poll() is not None:
                 raise RuntimeError(f"engine {self.number} does not start: {open(f'{at}/log').read()[-2000:]}")
             time.sleep(0.1)
+
+    def address(self, gateway):
+        """The address at which a gateway finds it."""
+        return f"unix://{gateway.socket(self.number)}"
+
+    def line(self, gateway):
+        """The way of a gateway to it."""
+        return SocketLine(f"{gateway.own}/engine{self.number}.sock", self.inner)
+
+    def volume(self, name):
+        """The folder with the files of a volume."""
+        return f"{self.folder}/data/volumes/{name}/_data"
 
     def docker(self, *arguments, limit=60):
         """The output of a command of Docker's client past all lines, or `None` if it failed."""

@@ -37,17 +37,26 @@ def gather(server, fleet, history, watchers):
         lines = [json.loads(line) for line in file]
     facts["ops"] = [line for line in lines if "word" in line]
     facts["away"] = [line for line in lines if line["what"] == "away"]
+    facts["broken"] = [line["at"] for line in lines if line["what"] == "broken"]
+    facts["faults"] = spans(lines)
     facts["paces"] = [(line["at"], line["seconds"]) for line in lines if line["what"] == "pace"]
     facts["told"] = {watcher.gateway.number: list(watcher.told) for watcher in watchers}
     # All have the files of the first one.
     home = fleet.gateways[0].home
-    facts["marks"] = {agent: marks(f"{home}/workspaces/{agent}/done.txt") for agent in AGENTS}
+    facts["marks"] = {agent: marks(f"{fleet.workspace(agent)}/done.txt") for agent in AGENTS}
     facts["lines"], facts["ran"] = words(f"{home}/vaults/{VAULT}/{LINES}"), words(fleet.ran)
     facts["shown"] = {agent: shown(f"{home}/agents/{agent}/sessions") for agent in AGENTS}
     facts["members"], facts["answering"] = MEMBERS, {channel: [agent] for channel, agent in ANSWERED.items()}
     facts["gateways"] = {f"127.0.0.1:{gateway.port}": {"number": gateway.number, "sandboxes": gateway.suffix}
                          for gateway in fleet.gateways}
     return facts
+
+
+def spans(lines):
+    """The times of the faults: from the beginning of each until all served again, as far as that is known."""
+    begun = [line["at"] for line in lines if line["what"] == "fault"]
+    over = [line["at"] + (line["recovered"] or 0.0) for line in lines if line["what"] == "over"]
+    return list(zip(begun, over))
 
 
 def marks(path):

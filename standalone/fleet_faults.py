@@ -1,13 +1,15 @@
 """Carries out the faults of a plan on a fleet, and waits after each until every gateway serves again."""
 
 import collections
+import threading
 import time
 
 from checking import until
-from fleet_clients import ANSWERED, Client, up
+from fleet_clients import ANSWERED, PATIENCE, Client, up
 from fleet_facts import rows
-from fleet_plan import say
+from fleet_plan import BY_SSH, say
 from fleet_processes import gone
+from fleet_stage import FAR
 
 # After a fault, each gateway has to take a message again within this time, in seconds.
 RECOVERY = 90
@@ -27,6 +29,8 @@ RUNNING = """SELECT turn.id FROM flock.turn JOIN flock.lease ON lease.kind = 'ag
 UNDER_WAY = """SELECT id FROM flock.turn WHERE state = 'running' AND id IN (SELECT after->>'id' FROM fleet.trace
         WHERE subject = 'turn' AND change = 'INSERT' AND epoch = {epoch})
     UNION ALL SELECT id FROM flock.inbox WHERE kind = 'resume' AND turn IS NULL"""
+# The agents that have a turn under way.
+BUSY = "SELECT DISTINCT split_part(session, ':', 2) AS agent FROM flock.turn WHERE state = 'running'"
 EPOCH = "SELECT epoch FROM flock.gateway WHERE address = '127.0.0.1:{port}' AND ended_at IS NULL"
 
 
@@ -35,6 +39,10 @@ class Faults:
         self.fleet, self.history = fleet, history
         # Somebody who only looks if gateways serve.
         self.prober = Client(998, fleet.gateways, history, 0)
+        # Those who have a command run on the second engine while the way to it breaks, one for each agent there.
+        self.askers = {agent: Client(980 + number, fleet.gateways, history, 0) for number, agent in enumerate(FAR)}
+        for asker in self.askers.values():
+            asker.slow = 1.0
         self.done, self.slowest = collections.Counter(), collections.defaultdict(float)
 
     def strike(self, fault):
@@ -112,6 +120,24 @@ class Faults:
         while not self.ask(RUNNING, port=gateway.port) and time.monotonic() < end:
             time.sleep(0.05)
 
+    def under_way(self, gateway, fail):
+        """Has something fail while agents of the second engine run commands, asked for by a gateway."""
+        asking = [threading.Thread(target=asker.apart, args=(lambda asker=asker, agent=agent: asker.once(
+            asker.command, agent, gateway),)) for agent, asker in self.askers.items()]
+        for one in asking:
+            one.start()
+
+        def all_run():
+            running = {row["agent"] for row in self.ask(BUSY) or []}
+            return running >= set(self.askers)
+
+        until(3, all_run)
+        # The command begins a moment after the turn.
+        time.sleep(0.3)
+        fail()
+        for one in asking:
+            one.join(PATIENCE)
+
     # What ends.
 
     def kill_gateway(self, fault):
@@ -159,6 +185,14 @@ class Faults:
     def kill_dockerd(self, fault):
         self.fleet.engines[fault.engine].kill()
 
+    def kill_sshd(self, fault):
+        """The way of all gateways to an engine ends, and the engine lives."""
+        def kill():
+            self.fleet.engines[fault.engine].kill_sessions()
+            self.history.add(what="broken", at=up())
+
+        self.under_way(self.fleet.gateways[fault.gateway], kill)
+
     def kill_containerd(self, fault):
         self.fleet.engines[fault.engine].kill_containerd()
 
@@ -201,18 +235,25 @@ class Faults:
         machine.heal()
 
     def cut_engine(self, fault):
-        line = self.fleet.gateways[fault.gateway].lines[fault.engine]
-        line.say(fault.how)
-        self.last(fault)
-        line.say("go")
+        gateway = self.fleet.gateways[fault.gateway]
+        line = gateway.lines[fault.engine]
+
+        def cut():
+            line.say(fault.how)
+            self.last(fault)
+            line.say("go")
+
+        if fault.engine == BY_SSH:
+            self.under_way(gateway, cut)
+        else:
+            cut()
 
     def cut_peer(self, fault):
         """A gateway and the next one lose each other. Both still have the database."""
         one, other = (self.fleet.machines[(fault.gateway + step) % len(self.fleet.machines)] for step in (0, 1))
         one.cut_from(other, fault.how)
         self.last(fault)
-        one.heal()
-        other.heal()
+        one.heal_from(other)
 
     def cut_replica(self, fault):
         self.fleet.cluster.cut(fault.how)

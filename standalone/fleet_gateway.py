@@ -5,38 +5,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 from checking import FLOCK, free_port, pid_of
 from fleet_processes import kill_tree, tell, tree
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 # The port of each machine at which its gateway takes requests of the others.
 PEER_PORT = 18790
 
 
-class Line:
-    """A socket at which a gateway finds an engine, and which can fail for this gateway alone."""
-
-    def __init__(self, listen, target):
-        self.proxy = subprocess.Popen([sys.executable, f"{HERE}/fleet_proxy.py", listen, target],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.proxy.stdout.readline()
-
-    def say(self, word):
-        """`stall`, `reset` or `go`."""
-        self.proxy.stdin.write(f"{word}\n")
-        self.proxy.stdin.flush()
-        self.proxy.stdout.readline()
-
-    def end(self):
-        self.proxy.kill()
-        self.proxy.wait()
-
-
 class Gateway:
-    """One of the gateways of a group. The engines' sockets have the same paths for each, and are other sockets."""
+    """One of the gateways of a group. The sockets of engines have the same paths for each, and are other sockets."""
 
     def __init__(self, work, number, machine, environment):
         self.number, self.machine = number, machine
@@ -57,13 +36,13 @@ class Gateway:
         return f"{self.machine.peer}:{PEER_PORT}"
 
     def socket(self, engine):
-        """The path at which this gateway finds an engine."""
+        """The path at which this gateway finds an engine of its own machine."""
         return f"{self.seen}/engine{engine}.sock"
 
     def make(self, engines):
         os.makedirs(self.own)
         os.makedirs(self.seen, exist_ok=True)
-        self.lines = [Line(f"{self.own}/engine{engine.number}.sock", engine.inner) for engine in engines]
+        self.lines = [engine.line(self) for engine in engines]
         script = f"mount --bind {self.own} {self.seen} && echo ready && exec sleep infinity"
         self.holder = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
                                        stdout=subprocess.PIPE, text=True)

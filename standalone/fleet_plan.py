@@ -15,6 +15,7 @@ KINDS = {
     ("kill", "sandbox"): 1,
     ("kill", "helper"): 1,
     ("kill", "dockerd"): 1,
+    ("kill", "sshd"): 2,
     ("kill", "containerd"): 1,
     ("kill", "postgres"): 2,
     ("kill", "backend"): 2,
@@ -43,8 +44,8 @@ HOWS = {
     ("cut", "database"): ["both", "in", "out"],
     ("cut", "replica"): ["both", "in", "out"],
     ("cut", "peer"): ["both", "in", "out"],
-    # The stream goes on after the break, or it is reset.
-    ("cut", "engine"): ["stall", "reset"],
+    # The streams go on after the break, or they are reset.
+    ("cut", "engine"): ["both", "in", "out", "reset"],
     # The old primary is stopped in order, or it is killed.
     ("failover", "postgres"): ["switch", "crash"],
     # What happens to the gateway whose agents others take before it comes back.
@@ -55,7 +56,9 @@ HOWS = {
 LASTING = {"pause", "cut"}
 # The things of which each gateway has one, and those of which each engine has one.
 OF_GATEWAYS = {"gateway", "supervisor", "machine", "sandbox", "helper", "database", "engine", "peer", "clock"}
-OF_ENGINES = {"dockerd", "containerd", "engine"}
+OF_ENGINES = {"dockerd", "containerd", "engine", "sshd"}
+# The engine that gateways reach by ssh.
+BY_SSH = 1
 
 
 def plan(seed, count, *, long=False, minute=False, without=(), gateways=3, engines=2):
@@ -82,6 +85,8 @@ def fault(choose, key, long, gateways, engines):
         longest = choose.choice([1, 2, 4, 8, 15, 60] if long else [0.5, 1, 2, 4])
         seconds = round(longest * choose.uniform(0.5, 1.0), 2)
     gateway, engine = choose.randrange(gateways), choose.randrange(engines)
+    if key[1] == "sshd":
+        engine = BY_SSH
     how = choose.choice(HOWS[key]) if key in HOWS else ""
     return Fault(round(choose.uniform(0.1, 1.0), 2), *key, gateway, engine, how, seconds)
 

@@ -1,6 +1,8 @@
 """A socket in front of an engine's socket: fleet_proxy.py LISTEN TARGET, told by lines on standard input.
 
-    stall    nothing passes any more, and nobody is told
+    in       nothing from the engine passes any more, and nobody is told
+    out      nothing to the engine does
+    both     neither does
     reset    all connections end, and new ones get no answer
     go       everything passes again
 """
@@ -10,13 +12,13 @@ import os
 import sys
 
 OPEN = set()
-PASSES = asyncio.Event()
+PASSES = {"in": asyncio.Event(), "out": asyncio.Event()}
 
 
-async def pump(reader, writer):
+async def pump(reader, writer, way):
     try:
         while data := await reader.read(1 << 16):
-            await PASSES.wait()
+            await PASSES[way].wait()
             writer.write(data)
             await writer.drain()
         # A stream that was upgraded ends in one direction first.
@@ -30,10 +32,10 @@ async def serve(reader, writer, target):
     OPEN.add(writer)
     other = None
     try:
-        await PASSES.wait()
+        await PASSES["out"].wait()
         back, other = await asyncio.open_unix_connection(target)
         OPEN.add(other)
-        await asyncio.gather(pump(reader, other), pump(back, writer))
+        await asyncio.gather(pump(reader, other, "out"), pump(back, writer, "in"))
     except OSError:
         pass
     finally:
@@ -48,18 +50,20 @@ def obey():
     if not line:
         os._exit(0)
     word = line.strip()
-    if word == "go":
-        PASSES.set()
-    else:
-        PASSES.clear()
-        if word == "reset":
-            for one in list(OPEN):
-                one.transport.abort()
+    for way, passes in PASSES.items():
+        if word in (way, "both", "reset"):
+            passes.clear()
+        elif word == "go":
+            passes.set()
+    if word == "reset":
+        for one in list(OPEN):
+            one.transport.abort()
     print(word, flush=True)
 
 
 async def main(listen, target):
-    PASSES.set()
+    for passes in PASSES.values():
+        passes.set()
     server = await asyncio.start_unix_server(lambda reader, writer: serve(reader, writer, target), listen)
     asyncio.get_running_loop().add_reader(sys.stdin, obey)
     print("ready", flush=True)

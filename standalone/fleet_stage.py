@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -11,23 +12,26 @@ from checking import check, run, until
 from fleet_clients import AGENTS, ANSWERED, LINES, SILENT, VAULT, crew
 from fleet_engine import Engine
 from fleet_gateway import Gateway
-from fleet_net import Machine, Switch, free_subnet
+from fleet_net import Machine, Namespace, Switch, free_subnet
 from fleet_postgres import Cluster
+from fleet_ssh import SshEngine
 from fleet_trace import sql
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GATEWAYS, ENGINES = 3, 2
+GATEWAYS = 3
 PEER_ADDRESS = "plugins.entries.flock.config.gateway.peerAddress"
 FLAKE = "plugins.entries.flock.config.nix.flake"
 # The agents of the team scenario; the two that a home does not have from its beginning have archetypes.
 SCENARIO = {"orchestrator": None, "sysadmin": None, "architect": "production-first-developer", "coder": "code-first-developer"}
-# These are on the second engine, because only it has the label.
+# These are on the second engine, because only it has the label. So their workspaces are there, too.
 FAR = AGENTS[1::2]
 # What a command leaves in the workspace: its word, how long the machine has been running, and the home of the sandbox, by its
 # volume.
 MARK = r"""read up rest </proc/uptime
 home=$(sed -n 's,.*/volumes/flock-nix-*\([0-9a-f]*\)/_data .*,\1,p' /proc/self/mountinfo | head -n 1)
 printf '%s %s %s\n' '{{last_message}}' "$up" "$home" >>done.txt && printf 'marked:%s' '{{last_message}}'"""
+# The same by a command that takes a moment.
+SLOW_MARK = MARK.replace("\n", "\nsleep 1.5\n", 1)
 
 
 class Clock:
@@ -55,12 +59,16 @@ class Fleet:
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", f"{work}/clock.so", f"{HERE}/fleet_clock.c"], check=True)
         network = free_subnet()
         self.machines = [Machine(network, number) for number in range(GATEWAYS)]
-        self.switch = Switch(self.machines)
+        # The second engine is on a machine of its own, without a line to the host.
+        self.far = Namespace(network, GATEWAYS)
+        self.switch = Switch([*self.machines, self.far])
         self.clocks = {name: Clock(work, name) for name in ["one", "two", *map(str, range(GATEWAYS))]}
         self.cluster = Cluster(f"{work}/postgres", network, self.machines,
                                [self.clocks[name].environment() for name in ("one", "two")])
-        self.engines = [Engine(work, number) for number in range(ENGINES)]
-        self.gateways = [Gateway(work, number, machine, self.clocks[str(number)].environment())
+        self.engines = [Engine(work, 0), SshEngine(work, 1, self.far)]
+        # Each gateway has the `ssh` that knows the second engine.
+        path = {"PATH": f"{self.engines[1].programs}:{os.environ['PATH']}"}
+        self.gateways = [Gateway(work, number, machine, {**self.clocks[str(number)].environment(), **path})
                          for number, machine in enumerate(self.machines)]
 
     def must(self, gateway, name, *arguments, limit=300):
@@ -70,7 +78,7 @@ class Fleet:
         return out
 
     def make(self):
-        for machine in self.machines:
+        for machine in (*self.machines, self.far):
             machine.make()
         self.switch.make()
         beside(self.cluster.make, self.make_engines)
@@ -119,11 +127,13 @@ class Fleet:
         with open(f"{first.home}/store.json", "w") as file:
             json.dump({"postgres": self.cluster.address(first.machine)}, file)
         first.write_secret("postgres", self.cluster.password)
-        self.must(first, "another engine", "engine", "add", "second", f"unix://{first.socket(1)}", "--labels", "far", limit=600)
+        self.must(first, "another engine", "engine", "add", "second", self.engines[1].address(first), "--labels", "far", limit=600)
         os.makedirs(f"{first.home}/scripts", exist_ok=True)
         replies = [
             # What becomes of a request comes as a message with the command in it, and is nothing to be done.
             {"when": "Your request", "steps": [{"say": ""}]},
+            {"when": "slow-command ", "steps": [{"calls": [{"name": "exec", "arguments": {"command": SLOW_MARK}}]},
+                                                {"say": "{{last_result}}"}]},
             {"when": "command ", "steps": [{"calls": [{"name": "exec", "arguments": {"command": MARK}}]},
                                            {"say": "{{last_result}}"}]},
             {"when": "errand ", "steps": [{"say": "errand done", "delay_ms": 40}]},
@@ -189,6 +199,14 @@ class Fleet:
         self.must(gateway, "images", "init", "--yes", limit=900)
         gateway.read_token()
 
+    def workspace(self, agent):
+        """The folder with an agent's files: in the shared ones, or in the volume of the second engine that is named there."""
+        place = f"{self.gateways[0].home}/workspaces/{agent}"
+        if not os.path.isfile(place):
+            return place
+        with open(place) as mark:
+            return self.engines[1].volume(re.search(r"^volume: (\S+)$", mark.read(), re.MULTILINE)[1])
+
     def start(self, gateway):
         if not check(f"gateway {gateway.number} starts", gateway.start()):
             raise RuntimeError(f"gateway {gateway.number} does not start")
@@ -214,7 +232,7 @@ class Fleet:
 
         beside(*(lambda gateway=gateway: attempt(gateway.end) for gateway in self.gateways))
         beside(*(lambda engine=engine: attempt(engine.end) for engine in self.engines), lambda: attempt(self.cluster.end))
-        for machine in self.machines:
+        for machine in (*self.machines, self.far):
             attempt(machine.remove)
         attempt(self.switch.remove)
 
