@@ -12,10 +12,10 @@ import threading
 import time
 
 from checking import HOME, check, finish, until
-from fleet_checker import RESET, RULES, judge, origins, takeovers, unanswered, under_way
+from fleet_checker import IN_FORCE, RESET, RULES, judge, origins, setting_steps, takeovers, unanswered, under_way
 from fleet_clients import AGENTS, SILENT, Client, History, Watcher, up
 from fleet_doctored import missed, self_test
-from fleet_facts import gather, rows
+from fleet_facts import QUERIES, gather, rows
 from fleet_faults import Faults
 from fleet_plan import plan, say
 from fleet_stage import Fleet
@@ -75,6 +75,23 @@ def works_again(fleet, history):
             return seen[-1]
 
         check(f"{agent} works again", until(60, ran), seen)
+
+
+def see_settings(fleet, history):
+    """Writes down which settings each gateway uses, until all use those of the database or it takes much too long."""
+    client = Client(996, fleet.gateways, history, 0)
+    history.add(what="healed", at=up())
+
+    def same():
+        wanted, seen = rows(fleet.cluster.primary, QUERIES["settings"])[0]["limits"] or {}, []
+        for gateway in fleet.gateways:
+            limits = client.settings(gateway)
+            seen.append(limits)
+            if limits is not None:
+                history.add(what="seen", at=up(), gateway=gateway.number, limits=limits)
+        return all(limits == wanted for limits in seen)
+
+    client.apart(lambda: until(2 * IN_FORCE, same))
 
 
 def scenario(fleet):
@@ -164,7 +181,8 @@ def say_what_happened(facts):
     print(f"      by gateways: {', '.join(shares)}; there were {len(numbers)} runs of gateways")
     told = [name for told in facts["told"].values() for _, name, _ in told]
     print(f"      watchers were told of {len(told) - told.count(RESET)} events, and {told.count(RESET)} times to look anew")
-    print(f"      {len(list(under_way(facts)))} commands ran while only the way to their engine broke")
+    print(f"      settings were changed {len(list(setting_steps(facts)))} times; {len(list(under_way(facts)))} commands ran while only "
+          "the way to their engine broke")
     changes = collections.Counter(row["subject"] for row in facts["trace"])
     print(f"      judged: {len(facts['messages'])} messages, {len(facts['tasks'])} tasks, {len(facts['audit'])} rows of the audit, "
           f"{sum(map(len, facts['marks'].values()))} commands, {len(facts['lines'])} lines of a vault, "
@@ -218,6 +236,7 @@ def main():
         fleet.heal()
         for gateway in fleet.gateways:
             check(f"gateway {gateway.number} is up", gateway.start())
+        see_settings(fleet, history)
         works_again(fleet, history)
         hear_all(fleet, history, watchers)
         for watcher in watchers:

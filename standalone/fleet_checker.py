@@ -12,6 +12,10 @@ import struct
 WORD = re.compile(r"w\d+x\d+x[0-9a-f]{8}")
 # The time within which others go on with the work of a gateway that is gone, and that until it counts as dead, in seconds.
 TAKEN_OVER, SILENT_FOR = 10.0, 6.0
+# The time within which all gateways have the same settings once nothing fails any more, in seconds.
+IN_FORCE = 10.0
+# Clients set two limits of an agent at once: so many dollars, and so many times as many tokens.
+TOKENS = 10**6
 # The events that watchers are told of, by what the trace has of them, and the one that says that some may be missing.
 EVENTS, RESET = {"message": ["channel.message"], "turn": ["turn.started", "turn.ended"]}, "reset"
 # How far apart two readings of the time can be that happened in this order: the kernel tells it in hundredths of a second.
@@ -477,6 +481,81 @@ def goes_on(facts):
                 yield f"{name} of gateway {away['epoch']} went on after {seconds} s, and had {most:.1f} s"
 
 
+def asked_settings(facts):
+    """The changes of settings that clients asked for, by their values, of which each is another one."""
+    return {op["value"]: op for op in facts["ops"] if op["what"] == "setting" and "value" in op}
+
+
+def setting_steps(facts):
+    """The rows of the trace in which the shared configuration changed, each with the changes: the agent and its new limits."""
+    for row in facts["trace"]:
+        if row["subject"] == "gateway_group" and row["change"] == "UPDATE":
+            before, after = (row[which]["limits"] or {} for which in ("before", "after"))
+            yield row, [(agent, after.get(agent)) for agent in sorted({*before, *after}) if before.get(agent) != after.get(agent)]
+
+
+def settings(facts):
+    """The settings go from step to step, and each step is one change that somebody asked for. A change that was acknowledged is a
+    step between question and answer, and one that was refused is none. So none is lost, taken back or mixed with others."""
+    asked, made, known = asked_settings(facts), collections.Counter(), None
+    for row, changes in setting_steps(facts):
+        what = f"settings {row['after']['revision']}"
+        if row["after"]["revision"] != row["before"]["revision"] + 1 or known not in (None, row["before"]):
+            yield f"{what} were made of {row['before']} and followed {known}"
+        known = row["after"]
+        if len(changes) > 1:
+            yield f"{what} mix changes: {changes}"
+        for agent, limits in changes:
+            value = (limits or {}).get("usd")
+            op = asked.get(value)
+            if op is None or op["agent"] != agent or limits != {"tokens": value * TOKENS, "usd": value}:
+                yield f"{what} give {agent} {limits}, which nobody asked for"
+                continue
+            made[value] += 1
+            if op["outcome"] == "refused":
+                yield f"{what} have {op['word']}, which was refused"
+            if row["up"] < op["sent"] - TICK or (op["accepted"] and row["up"] > op["ended"] + TICK):
+                yield f"{what} have {op['word']} at {row['up']}, asked at {op['sent']} and answered at {op['ended']}"
+    if known not in (None, facts["settings"]):
+        yield f"the settings are {facts['settings']} in the end, and the last ones that were made were {known}"
+    for value, op in asked.items():
+        if made[value] > 1 or (op["accepted"] and not made[value]):
+            yield f"{op['word']} of {op['agent']} was made {made[value]} times, and its client was told {op['outcome']}"
+
+
+def in_force(facts):
+    """Once nothing fails any more, each gateway soon uses the settings that the database has."""
+    steps = [(row["up"], row["after"]["limits"] or {}) for row, _ in setting_steps(facts)]
+
+    def fits(line):
+        before = [limits for at, limits in steps if at <= line["at"]]
+        return line["limits"] == (before[-1] if before else facts["settings"]["limits"] or {})
+
+    for gateway in sorted(one["number"] for one in facts["gateways"].values()):
+        seen = [line for line in facts["seen"] if line["gateway"] == gateway]
+        since = next((line["at"] for at, line in enumerate(seen) if all(map(fits, seen[at:]))), None)
+        healed = facts["healed"][-1]
+        if since is None or since > healed + IN_FORCE:
+            last = seen[-1]["limits"] if seen else None
+            yield f"gateway {gateway} has had the settings since {since}, all was well at {healed}, and it used {last} last"
+
+
+def recorded(facts):
+    """A change of settings that was made is in the audit once, and no other one is."""
+    rows = collections.Counter()
+    for row in facts["audit"]:
+        value = re.search(r'"usd":\s*(\d+)', row["detail"] or "") if row["action"] == "config.set" else None
+        if value:
+            rows[row["subject"], int(value[1])] += 1
+    made = {(limits or {}).get("usd") for _, changes in setting_steps(facts) for _, limits in changes}
+    for value, op in asked_settings(facts).items():
+        count = rows.pop((op["path"], value), 0)
+        if count != (value in made):
+            yield f"{op['word']} of {op['agent']}, which was {'' if value in made else 'not '}made, is in the audit {count} times"
+    for subject, value in rows:
+        yield f"the audit has {value} of {subject}, which nobody asked for"
+
+
 def under_way(facts):
     """The commands that ran when the way to their engine broke, with that time, and while nothing else failed."""
     ran = {word: float(at) for marks in facts["marks"].values() for word, at, _ in marks if at}
@@ -532,6 +611,9 @@ RULES = {
     "watchers are told once": news,
     "a turn is run by one gateway": one_runner,
     "the work of a gateway that is gone goes on": goes_on,
+    "settings change as was said": settings,
+    "settings are in force at every gateway": in_force,
+    "changes of settings are in the audit once": recorded,
     "commands outlive the way to their engine": resumed,
     "the audit is a chain": audit,
 }

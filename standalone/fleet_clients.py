@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 
-from fleet_checker import EVENTS, RESET
+from fleet_checker import EVENTS, RESET, TOKENS
 
 # A channel that all agents read in silence, and one for each of them, who answers in it.
 AGENTS = ["ada", "bob", "cyd", "dan", "eve", "fay"]
@@ -19,6 +19,8 @@ SILENT, ANSWERED = "all-hands", {f"desk-{agent}": agent for agent in AGENTS}
 VAULT, LINES = "notes", "lines.md"
 # A request that gets no answer is given up after this time, in seconds.
 PATIENCE = 20
+# The setting that clients change for an agent: two limits that it never reaches, and that always change together.
+SETTING = "plugins.entries.flock.config.budgets.agent.{agent}"
 # A request that was not taken is asked again, at each gateway so often, after this pause in seconds.
 ROUNDS, PAUSE = 6, 0.5
 
@@ -65,7 +67,7 @@ class Client(threading.Thread):
 
     def run(self):
         kinds = {self.note: 8, self.ask: 4, self.linger: 2, self.command: 6, self.errand: 3, self.line: 3, self.member: 2,
-                 self.request: 2, self.decide: 2}
+                 self.request: 2, self.decide: 2, self.setting: 1}
         while not self.ended.is_set():
             one = self.choose.choices(list(kinds), list(kinds.values()))[0]
             is_accepted = self.once(one)
@@ -107,14 +109,14 @@ class Client(threading.Thread):
                          **{"agent": None, "channel": None, **self.tried, **more})
         return outcome == "accepted"
 
-    def call(self, gateway, path, body=None):
-        """A request, by POST if there is a body: the status and the answer."""
+    def call(self, gateway, path, body=None, method=None):
+        """A request, by POST if there is a body and no method: the status and the answer."""
         if gateway.machine is not self.machine:
             # The sockets of this thread are on that machine from now on.
             gateway.machine.enter()
             self.machine = gateway.machine
         address = f"http://127.0.0.1:{gateway.port}{path}"
-        request = urllib.request.Request(address, None if body is None else json.dumps(body).encode(), headers={
+        request = urllib.request.Request(address, None if body is None else json.dumps(body).encode(), method=method, headers={
             "Content-Type": "application/json", "Authorization": f"Bearer {gateway.token}"})
         try:
             with OPENER.open(request, timeout=PATIENCE) as response:
@@ -193,6 +195,26 @@ class Client(threading.Thread):
         if (how, name) == ("add", f"human:{word}"):
             self.guests.append(name)
         return "", "accepted", {}
+
+    def setting(self, gateway, _, agent):
+        """The limits of an agent, which all people change. Nobody else ever sets the same ones."""
+        value = (self.number + 1) * 10**6 + self.count
+        self.tried = {"agent": agent, "path": SETTING.format(agent=agent), "value": value}
+        body = {"path": self.tried["path"], "value": {"tokens": value * TOKENS, "usd": value}, "by": f"person{self.number}"}
+        status, answer = self.call(gateway, "/api/config/value", body, "PUT")
+        # Another gateway has changed something at the same moment: nothing is changed here.
+        return answer[:200], {200: "accepted", 409: "refused"}.get(status, f"status {status}"), {}
+
+    def settings(self, gateway):
+        """The limits of agents that are in force at a gateway, as they were asked for. `None` if it does not say."""
+        try:
+            status, answer = self.call(gateway, "/api/usage/budgets")
+        except (OSError, ValueError, NotTaken, http.client.HTTPException):
+            return None
+        if status != 200:
+            return None
+        return {row["name"]: {"tokens": row["tokens"]["limit"], "usd": row["costMicros"]["limit"] // 10**6}
+                for row in json.loads(answer)["budgets"] if row["scope"] == "agent" and row["tokens"] and row["costMicros"]}
 
     def errand(self, gateway, word, agent):
         params = {"message": {"messageId": word, "role": "ROLE_USER", "parts": [{"text": f"errand {word}"}]},

@@ -2,19 +2,23 @@
 
 import copy
 import hashlib
+import json
 import struct
 
 from fleet_checker import (
+    IN_FORCE,
     NEWS,
     RESET,
     RULES,
     TAKEN_OVER,
+    TOKENS,
     WORD,
     agent_of,
     by_people,
     judge,
     news_of,
     ownership,
+    setting_steps,
     takeovers,
     under_way,
 )
@@ -24,7 +28,7 @@ def made_up():
     """A small history in which all is well: the second of two gateways goes on with what the first one had, and some of everything.
     The second one passed a request on, and who watched it missed a message and was told so. A command ran while the way to its
     engine broke."""
-    words = [f"w0x{number}x{number:08x}" for number in range(1, 18)]
+    words = [f"w0x{number}x{number:08x}" for number in range(1, 22)]
     op = {"client": 0, "begun": 2.0, "sent": 2.0, "ended": 4.0, "gateway": 0, "accepted": True}
     ops = [{**op, "what": "note", "word": word, "told": seq, "channel": "all-hands"} for seq, word in enumerate(words[:3], 1)]
     ops += [{**op, "what": "ask", "word": words[3], "told": 1, "channel": "desk-ada"}]
@@ -39,6 +43,10 @@ def made_up():
             for number, (word, how) in enumerate(zip(words[12:14], ("approve", "deny")))]
     ops += [{**op, "what": "member", "word": word, "told": "", "channel": "crew0", "member": f"human:{name}", "how": how}
             for word, name, how in zip(words[14:], ("stays", "left", "left"), ("add", "add", "remove"))]
+    # The last one came at the same moment as another one.
+    ops += [{**op, "what": "setting", "word": word, "told": "", "outcome": "accepted", "agent": agent, "path": f"limits of {agent}",
+             "value": value} for word, agent, value in zip(words[17:], ("ada", "bob", "ada", "bob"), range(1, 5))]
+    ops[-1].update(accepted=False, outcome="refused")
     requests = [{"id": f"r-{number}", "state": state, "body": f"echo 'host {word}'"}
                 for number, (word, state) in enumerate(zip(words[9:12], ("done", "denied", "waiting")))]
     messages = [{"channel": "all-hands", "seq": seq, "author": "human:p", "content": f"note {word}"}
@@ -62,6 +70,10 @@ def made_up():
         kind = f"request:turn{number}" if number > 3 else f"channel:desk-{agent}"
         return {"id": f"turn{number}", "session": f"agent:{agent}:flock:{kind}", "state": state}
 
+    def configuration(revision, **limits):
+        limits = {agent: {"tokens": usd * TOKENS, "usd": usd} for agent, usd in limits.items()}
+        return {"revision": revision, "limits": limits or None}
+
     note(1, None, "gateway", "START", None, gateway(1))
     note(1, None, "lease", "START", None, lease("ada", 1, 1))
     note(1, None, "gateway", "INSERT", None, gateway(2))
@@ -73,6 +85,9 @@ def made_up():
         note(2, 1, "turn", "INSERT", None, turn(number, "ada", "running"))
         note(3, 1, "turn", "UPDATE", turn(number, "ada", "running"), turn(number, "ada", "done"))
     note(3, 2, "turn", "UPDATE", turn(2, "bob", "running"), turn(2, "bob", "done"))
+    settings = [configuration(3), configuration(4, ada=1), configuration(5, ada=1, bob=2), configuration(6, ada=3, bob=2)]
+    for number, (before, after) in enumerate(zip(settings, settings[1:])):
+        note(3, number % 2 + 1, "gateway_group", "UPDATE", before, after)
     note(4, 2, "message", "INSERT", None, {"id": 1, "channel": "all-hands", "seq": 1, "author": "human:p", "turn": None})
     # Bob belongs to the second gateway, and joins a channel by the first one.
     note(4, 1, "delivery", "UPDATE", {"agent": "bob", "inflight_turn": None}, {"agent": "bob", "inflight_turn": None})
@@ -83,10 +98,12 @@ def made_up():
     note(13, 2, "turn", "INSERT", None, turn(3, "ada", "running"))
     note(14, 2, "delivery", "UPDATE", {"agent": "ada", "inflight_turn": None}, {"agent": "ada", "inflight_turn": "turn3"})
     audit, previous = [], "00" * 32
-    for number in (1, 2, 3):
-        row = {"id": number, "at": number, "actor": "a", "action": "b", "subject": "c", "level": "GREEN", "detail": "d",
-               "session": None, "turn": None, "previous": previous}
-        inner = b"".join(struct.pack("<Q", len(field)) + field.encode() for field in (str(number), *"abc", "GREEN", "d", "", ""))
+    for number, agent in enumerate(("ada", "bob", "ada"), 1):
+        detail = json.dumps({"tokens": number * TOKENS, "usd": number})
+        fields = {"at": number, "actor": "a", "action": "config.set", "subject": f"limits of {agent}", "level": "GREEN",
+                  "detail": detail}
+        row = {"id": number, **fields, "session": None, "turn": None, "previous": previous}
+        inner = b"".join(struct.pack("<Q", len(field)) + field.encode() for field in (*map(str, fields.values()), "", ""))
         previous = hashlib.sha256(b"flock-audit-2\0" + bytes.fromhex(previous) + hashlib.sha256(inner).digest()).hexdigest()
         audit.append({**row, "hash": previous})
     news = [(4.0, *one) for op in ops if op["accepted"] and op["what"] in NEWS for one in news_of(op)]
@@ -94,7 +111,9 @@ def made_up():
     told = {0: [(1.0, RESET, ""), *news, late], 1: [(1.0, RESET, ""), *news[1:], (12.0, RESET, ""), late]}
     shown = {word: 1 for word in words[:3]}
     marks = [(word, "3", "aa") for word in words[4:6]]
+    seen = [{"gateway": number, "at": 21.0 + number, "limits": settings[-1]["limits"]} for number in (0, 1)]
     return {"ops": ops, "away": [{"epoch": 1, "at": 5.0, "until": 20.0}], "paces": [(0.0, 0.01), (6.0, 0.01)], "messages": messages,
+            "settings": settings[-1], "seen": seen, "healed": [20.0],
             "broken": [3.5], "faults": [(0.5, 1.0), (1.5, 4.5), (5.0, 20.0)],
             "tasks": [{"id": "t1", "state": "completed", "request": words[6]}], "lines": [words[8]], "requests": requests,
             "ran": [words[9]], "crews": [{"channel": "crew0", "member": "human:stays"}], "trace": trace, "told": told,
@@ -530,6 +549,129 @@ def take_over_late(facts):
     return "the work of a gateway that is gone goes on"
 
 
+def last_step(facts):
+    """The last step of the settings, with the agent whose limits it changed."""
+    *_, (row, ((agent, _),)) = setting_steps(facts)
+    return row, agent
+
+
+def last_accepted(facts):
+    """The last step that was acknowledged, with its change."""
+    steps = {limits["usd"]: row for row, changes in setting_steps(facts) for _, limits in changes}
+    *_, op = (op for op in facts["ops"] if op["what"] == "setting" and op["accepted"] and op["value"] in steps)
+    return steps[op["value"]], op
+
+
+def end_with(facts, row):
+    """Has the database and all gateways end with what a row has made."""
+    facts["settings"] = row["after"]
+    for line in facts["seen"]:
+        line["limits"] = row["after"]["limits"]
+
+
+def undo_setting(facts):
+    """A gateway wrote its change into what it had read before the change of another one."""
+    row, agent = last_step(facts)
+    del row["after"]["limits"][next(name for name in row["before"]["limits"] or {} if name != agent)]
+    end_with(facts, row)
+    return "settings change as was said"
+
+
+def lose_setting(facts):
+    """A change that was acknowledged is nowhere."""
+    row, _ = last_accepted(facts)
+    facts["trace"].remove(row)
+    facts["settings"] = row["before"]
+    return "settings change as was said"
+
+
+def forget_setting(facts):
+    """The database has lost the last change by the end."""
+    facts["settings"] = last_step(facts)[0]["before"]
+    return "settings change as was said"
+
+
+def mix_settings(facts):
+    """The two limits of an agent are of two changes."""
+    row, agent = last_step(facts)
+    row["after"]["limits"][agent]["tokens"] += TOKENS
+    end_with(facts, row)
+    return "settings change as was said"
+
+
+def make_refused(facts):
+    _, op = last_accepted(facts)
+    op["accepted"], op["outcome"] = False, "refused"
+    return "settings change as was said"
+
+
+def repeat_setting(facts):
+    """A change comes back after another one."""
+    row, _ = last_step(facts)
+    made = (change for _, changes in setting_steps(facts) for change in changes)
+    agent, limits = next((agent, limits) for agent, limits in made if row["after"]["limits"][agent] != limits)
+    after = {"revision": row["after"]["revision"] + 1, "limits": {**row["after"]["limits"], agent: limits}}
+    put(facts, len(facts["trace"]), {**row, "before": row["after"], "after": after})
+    end_with(facts, facts["trace"][-1])
+    return "settings change as was said"
+
+
+def make_late(facts):
+    """A change is made only after it was acknowledged."""
+    row, op = last_accepted(facts)
+    op["ended"] = op["sent"] = row["up"] - 1.0
+    return "settings change as was said"
+
+
+def skip_setting(facts):
+    """A step was made of something else than the one before it."""
+    last_step(facts)[0]["before"]["revision"] -= 1
+    return "settings change as was said"
+
+
+def keep_setting(facts):
+    """A gateway goes on with old settings."""
+    facts["seen"][-1]["limits"] = last_step(facts)[0]["before"]["limits"] or {}
+    return "settings are in force at every gateway"
+
+
+def learn_late(facts):
+    """A gateway has the settings only after a while."""
+    gateway = facts["seen"][-1]["gateway"]
+    for line in facts["seen"]:
+        if line["gateway"] == gateway:
+            line["at"] += IN_FORCE
+    return "settings are in force at every gateway"
+
+
+def see_nothing(facts):
+    """A gateway never says which settings it uses."""
+    gateway = facts["seen"][-1]["gateway"]
+    facts["seen"] = [line for line in facts["seen"] if line["gateway"] != gateway]
+    return "settings are in force at every gateway"
+
+
+def setting_row(facts):
+    """The row of the audit of a change that was made."""
+    return next(row for row in facts["audit"] if row["action"] == "config.set" and '"usd"' in row["detail"])
+
+
+def leave_unrecorded(facts):
+    setting_row(facts)["action"] = "config.get"
+    return "changes of settings are in the audit once"
+
+
+def record_twice(facts):
+    facts["audit"].append(setting_row(facts))
+    return "changes of settings are in the audit once"
+
+
+def record_refused(facts):
+    """The audit has a change that was never made."""
+    facts["trace"].remove(last_step(facts)[0])
+    return "changes of settings are in the audit once"
+
+
 def break_command(facts):
     """A command is given up when the way to its engine breaks."""
     _, op = next((broken, op) for broken, op in under_way(facts) if op["accepted"])
@@ -560,8 +702,9 @@ DOCTORS = [lose_post, lose_newest_post, double_post, move_post, double_refused, 
            run_never, lose_decided, lose_member, keep_member, invent_member, show_twice, show_never, answer_twice, two_owners,
            forget_freeing, keep_token, late_writer, late_turn, late_delivery, foreign_turn, foreign_delivery, third_gateway,
            old_number, nobody_writes, act_elsewhere, act_late, answer_elsewhere, answer_old, answer_of_nobody, tell_twice,
-           tell_never, tell_late, run_by_two, run_after_all, begun_by_two, take_over_late, break_command, change_audit, cut_audit,
-           forge_audit]
+           tell_never, tell_late, run_by_two, run_after_all, begun_by_two, take_over_late, undo_setting, lose_setting,
+           forget_setting, mix_settings, make_refused, repeat_setting, make_late, skip_setting, keep_setting, learn_late,
+           see_nothing, leave_unrecorded, record_twice, record_refused, break_command, change_audit, cut_audit, forge_audit]
 
 
 def missed(facts):

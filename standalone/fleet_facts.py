@@ -8,6 +8,11 @@ import json
 from fleet_checker import WORD
 from fleet_clients import AGENTS, ANSWERED, LINES, SILENT, VAULT
 
+# What of a configuration clients change, as a text of SQL that gets it from one.
+LIMITS = "jsonb_extract_path(CAST({} AS JSONB), 'plugins', 'entries', 'flock', 'config', 'budgets', 'agent')"
+# The trace has whole configurations.
+ROW = "CASE WHEN subject = 'gateway_group' THEN jsonb_build_object('revision', {0}->'revision', 'limits', " \
+      + LIMITS.format("{0}->>'config'") + ") ELSE {0} END AS {0}"
 MEMBERS = {SILENT: AGENTS, **{channel: [agent] for channel, agent in ANSWERED.items()}}
 QUERIES = {
     "messages": "SELECT channel, seq, author, content FROM flock.message WHERE channel IN ({channels}) ORDER BY channel, seq",
@@ -15,7 +20,8 @@ QUERIES = {
     # Those that clients change. The first member of each is none of theirs.
     "crews": "SELECT channel, member FROM flock.member WHERE starts_with(channel COLLATE \"C\", 'crew') AND member <> 'human:host'",
     "tasks": "SELECT id, state, request FROM flock.task WHERE kind = 'a2a'",
-    "trace": "SELECT n, up, epoch, subject, change, before, after FROM fleet.trace ORDER BY n",
+    "trace": f"SELECT n, up, epoch, subject, change, {ROW.format('before')}, {ROW.format('after')} FROM fleet.trace ORDER BY n",
+    "settings": f"SELECT revision, {LIMITS.format('config')} AS limits FROM flock.gateway_group",
     "audit": """SELECT id, at, actor, action, subject, level, detail, session, turn, encode(previous, 'hex') AS previous,
         encode(hash, 'hex') AS hash FROM flock.audit ORDER BY id""",
     "audit_base": "SELECT id, encode(hash, 'hex') AS hash FROM flock.audit_base",
@@ -36,8 +42,9 @@ def gather(server, fleet, history, watchers):
     with open(history) as file:
         lines = [json.loads(line) for line in file]
     facts["ops"] = [line for line in lines if "word" in line]
-    facts["away"] = [line for line in lines if line["what"] == "away"]
-    facts["broken"] = [line["at"] for line in lines if line["what"] == "broken"]
+    facts["settings"] = facts["settings"][0]
+    facts["away"], facts["seen"] = ([line for line in lines if line["what"] == what] for what in ("away", "seen"))
+    facts["broken"], facts["healed"] = ([line["at"] for line in lines if line["what"] == what] for what in ("broken", "healed"))
     facts["faults"] = spans(lines)
     facts["paces"] = [(line["at"], line["seconds"]) for line in lines if line["what"] == "pace"]
     facts["told"] = {watcher.gateway.number: list(watcher.told) for watcher in watchers}

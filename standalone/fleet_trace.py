@@ -16,6 +16,8 @@ TABLES = {
     # What an agent was given. The row itself is made with the member.
     "delivery": ("DELETE", "UPDATE",
                  "OLD.inflight_turn IS DISTINCT FROM NEW.inflight_turn OR OLD.delivered_seq <> NEW.delivered_seq"),
+    # The configuration that all share.
+    "gateway_group": ("INSERT OR DELETE", "UPDATE", "true"),
 }
 
 
