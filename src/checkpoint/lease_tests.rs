@@ -10,9 +10,8 @@ use super::agent_store::NewCheckpoint;
 use super::fork::ForkRequest;
 use super::journal::Journal;
 use super::record::Reason;
-use super::rewind::RewindRequest;
 use super::team_fork::{CopyName, TeamForkRequest};
-use super::testing::PlainServices;
+use super::testing::{PlainServices, rewind_to};
 use super::{CheckpointError, Checkpoints, TurnCheckpoints, journal};
 use crate::agent::TurnWatch as _;
 use crate::clock;
@@ -187,18 +186,6 @@ async fn end(store: &Store, turn: TurnId) {
     store.turns().end(turn, ended).await.unwrap();
 }
 
-fn rewind() -> RewindRequest {
-    RewindRequest {
-        checkpoint: Some(1),
-        undo: false,
-        parts: None,
-        keep_others: false,
-        without_packages: false,
-        plan: None,
-        by: "human:ann".to_owned(),
-    }
-}
-
 #[tokio::test]
 async fn an_agent_is_given_up_to_no_other_gateway_while_it_is_set_back_or_copied() {
     let stage = Stage::new(&[]);
@@ -212,7 +199,7 @@ async fn an_agent_is_given_up_to_no_other_gateway_while_it_is_set_back_or_copied
     let (made, ()) = tokio::join!(stage.make("coder"), opened);
     made.unwrap();
     assert!(!stage.is_kept("coder"));
-    stage.checkpoints.rewind(&coder, rewind()).await.unwrap();
+    stage.checkpoints.rewind(&coder, rewind_to(Some(1))).await.unwrap();
     assert_eq!(stage.seen(), [("coder".to_owned(), true)]);
     assert!(!stage.is_kept("coder"));
     stage.fork("coder").await.unwrap();
@@ -245,8 +232,8 @@ async fn an_agent_of_another_gateway_is_neither_set_back_nor_copied() {
     let coder = stage.agent("coder");
     for refused in [
         stage.make("coder").await,
-        stage.checkpoints.preview(&coder, rewind()).await.map(drop),
-        stage.checkpoints.rewind(&coder, rewind()).await.map(drop),
+        stage.checkpoints.preview(&coder, rewind_to(Some(1))).await.map(drop),
+        stage.checkpoints.rewind(&coder, rewind_to(Some(1))).await.map(drop),
         stage.fork("coder").await,
     ] {
         let refused = refused.unwrap_err();
@@ -338,7 +325,7 @@ async fn a_gateway_that_may_have_been_replaced_names_no_checkpoint_and_sets_noth
     assert!(matches!(cleared, Err(CheckpointError::CutOff(_))));
     fence.write_until(i64::MAX);
     *stage.services.closed.lock().unwrap() = Some(fence.clone());
-    let set_back = stage.checkpoints.rewind(&coder, rewind()).await;
+    let set_back = stage.checkpoints.rewind(&coder, rewind_to(Some(1))).await;
     assert!(matches!(set_back, Err(CheckpointError::CutOff(_))));
     assert_eq!(named(), before);
     assert_eq!(std::fs::read_to_string(&notes).unwrap(), "changed");
@@ -365,6 +352,6 @@ async fn a_gateway_that_may_have_been_replaced_names_no_checkpoint_and_sets_noth
 
     // It was cut off for a moment only.
     fence.write_until(i64::MAX);
-    stage.checkpoints.rewind(&coder, rewind()).await.unwrap();
+    stage.checkpoints.rewind(&coder, rewind_to(Some(1))).await.unwrap();
     assert_eq!(std::fs::read_to_string(&notes).unwrap(), "coder");
 }

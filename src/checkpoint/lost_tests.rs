@@ -8,7 +8,7 @@ use super::super::TurnCheckpoints;
 use super::super::journal;
 use super::super::record::Reason;
 use super::super::rewind::RewindRequest;
-use super::super::testing::PlainServices;
+use super::super::testing::{PlainServices, rewind_to};
 use super::super::view::RewindView;
 use super::*;
 use crate::agent::{TurnWatch as _, WatchedTurn};
@@ -110,15 +110,7 @@ impl Stage {
     }
 
     async fn rewind(&self, checkpoint: Option<u64>, undo: bool) -> Result<RewindView, CheckpointError> {
-        let request = RewindRequest {
-            checkpoint,
-            undo,
-            parts: None,
-            keep_others: false,
-            without_packages: false,
-            plan: None,
-            by: "human:ann".to_owned(),
-        };
+        let request = RewindRequest { undo, ..rewind_to(checkpoint) };
         self.checkpoints.rewind(&self.agent, request).await
     }
 

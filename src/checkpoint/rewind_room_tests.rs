@@ -1,7 +1,7 @@
 //! Rewinds of a workspace on a disk without room.
 
 use super::super::journal;
-use super::super::testing::home_with_coder;
+use super::super::testing::{home_with_coder, rewind_to};
 use super::*;
 use crate::config::CheckpointSettings;
 use crate::home::Home;
@@ -44,17 +44,8 @@ impl Stage {
 
     /// Writes down a rewind to the checkpoint.
     fn begin(&mut self) -> Result<Journal, CheckpointError> {
-        let request = RewindRequest {
-            checkpoint: Some(1),
-            undo: false,
-            parts: None,
-            keep_others: false,
-            without_packages: false,
-            plan: None,
-            by: "human:ann".to_owned(),
-        };
         let moments = Moments { home: &self.home, agent: &self.agent, sessions: &[] };
-        begin(&mut self.store, &moments, &request, None).map(|(journal, _)| journal)
+        begin(&mut self.store, &moments, &rewind_to(Some(1)), None).map(|(journal, _)| journal)
     }
 
     fn is_begun(&self) -> bool {

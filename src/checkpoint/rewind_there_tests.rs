@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::super::TurnCheckpoints;
 use super::super::journal;
-use super::super::testing::PlainServices;
+use super::super::testing::{PlainServices, rewind_to};
 use super::*;
 use crate::agent::TurnWatch as _;
 use crate::config::agents::{self, NewAgent};
@@ -191,18 +191,6 @@ impl Stage {
         self.mode("closed", 0o500);
     }
 
-    fn request(&self) -> RewindRequest {
-        RewindRequest {
-            checkpoint: None,
-            undo: false,
-            parts: None,
-            keep_others: false,
-            without_packages: false,
-            plan: None,
-            by: "human:ann".into(),
-        }
-    }
-
     async fn rewind(&self, request: RewindRequest) -> Result<RewindView, CheckpointError> {
         self.checkpoints.rewind(&self.agent, request).await
     }
@@ -245,9 +233,9 @@ async fn files_on_another_machine_go_back_and_forth() {
     let [before, after] = stage.two_states().await;
     assert_ne!(before, after);
 
-    let shown = stage.checkpoints.preview(&stage.agent, stage.request()).await.unwrap();
+    let shown = stage.checkpoints.preview(&stage.agent, rewind_to(None)).await.unwrap();
     assert_eq!((shown.foreign_count, stage.state() == after), (0, true), "nothing is done yet");
-    let request = RewindRequest { plan: Some(shown.plan), ..stage.request() };
+    let request = RewindRequest { plan: Some(shown.plan), ..rewind_to(None) };
     let done = stage.rewind(request.clone()).await.unwrap();
     assert_eq!(stage.state(), before);
     assert_eq!((done.file_count, done.warnings), (shown.file_count, Vec::<String>::new()));
@@ -257,7 +245,7 @@ async fn files_on_another_machine_go_back_and_forth() {
     let error = stage.rewind(request).await.unwrap_err();
     assert!(matches!(error, CheckpointError::Changed(_)), "{error}");
 
-    let undo = RewindRequest { undo: true, ..stage.request() };
+    let undo = RewindRequest { undo: true, ..rewind_to(None) };
     stage.rewind(undo.clone()).await.unwrap();
     assert_eq!(stage.state(), after);
     stage.rewind(undo).await.unwrap();
@@ -265,9 +253,9 @@ async fn files_on_another_machine_go_back_and_forth() {
 
     // What changes between turns is somebody else's.
     stage.write("src/1", "a person");
-    let error = stage.rewind(stage.request()).await.map(drop);
+    let error = stage.rewind(rewind_to(None)).await.map(drop);
     assert!(matches!(error, Err(CheckpointError::Foreign { count: 1, .. })), "{error:?}");
-    let kept = RewindRequest { keep_others: true, undo: true, ..stage.request() };
+    let kept = RewindRequest { keep_others: true, undo: true, ..rewind_to(None) };
     stage.rewind(kept).await.unwrap();
     assert_eq!(std::fs::read_to_string(stage.at("src/1")).unwrap(), "a person");
     stage.write("src/1", "changed");
@@ -280,14 +268,14 @@ async fn a_machine_that_is_gone_refuses_a_rewind_before_anything_is_written_down
     let [_, after] = stage.two_states().await;
     let records = std::fs::read(stage.folder().join("records.jsonl")).unwrap();
     stage.far.writes.store(0, Ordering::SeqCst);
-    let error = stage.rewind(stage.request()).await.unwrap_err();
+    let error = stage.rewind(rewind_to(None)).await.unwrap_err();
     assert!(matches!(error, CheckpointError::WithoutFiles { .. }), "{error}");
     assert_eq!((stage.state(), stage.is_interrupted()), (after.clone(), false));
     assert_eq!(std::fs::read(stage.folder().join("records.jsonl")).unwrap(), records);
 
     // A person has frozen the agent, so that no sandbox is made.
     stage.far.files.set(None);
-    let error = stage.checkpoints.preview(&stage.agent, stage.request()).await.unwrap_err();
+    let error = stage.checkpoints.preview(&stage.agent, rewind_to(None)).await.unwrap_err();
     assert_eq!(error.hint().as_deref(), Some("flock thaw coder"), "{error}");
     assert_eq!(stage.state(), after);
 }
@@ -296,12 +284,12 @@ async fn a_machine_that_is_gone_refuses_a_rewind_before_anything_is_written_down
 async fn a_connection_that_breaks_at_any_request_leaves_a_rewind_that_is_completed_or_taken_back() {
     let stage = Stage::new().await;
     let states = stage.two_states().await;
-    let undo = RewindRequest { undo: true, ..stage.request() };
+    let undo = RewindRequest { undo: true, ..rewind_to(None) };
     // The way there is that of the turn, and the way back that of the undoing.
     let (mut now, mut begun, mut step) = (1, 0, 0);
     loop {
         stage.far.writes.store(step, Ordering::SeqCst);
-        let request = if begun == 0 { stage.request() } else { undo.clone() };
+        let request = if begun == 0 { rewind_to(None) } else { undo.clone() };
         match stage.rewind(request).await {
             Ok(_) => {
                 assert_eq!(stage.state(), states[1 - now], "all requests were answered");

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::rewind::RewindRequest;
 use super::{AgentServices, CheckpointError};
 use crate::agent::transcript::RewindRecord;
 use crate::config::agents::{self, NewAgent};
@@ -66,6 +67,19 @@ impl<T: PlainServices> AgentServices for T {
         _: RewindRecord,
     ) -> BoxFuture<'a, Result<(), CheckpointError>> {
         Box::pin(async { Ok(()) })
+    }
+}
+
+/// Returns a person's wish for a rewind of everything to a checkpoint, or to the beginning of the last turn.
+pub(crate) fn rewind_to(checkpoint: Option<u64>) -> RewindRequest {
+    RewindRequest {
+        checkpoint,
+        undo: false,
+        parts: None,
+        keep_others: false,
+        without_packages: false,
+        plan: None,
+        by: "human:ann".to_owned(),
     }
 }
 

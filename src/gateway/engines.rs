@@ -699,8 +699,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::checkpoint::rewind::RewindRequest;
-    use crate::checkpoint::testing::PlainServices;
+    use crate::checkpoint::testing::{PlainServices, rewind_to};
     use crate::home::elsewhere::Mark;
     use crate::home::lock::Lock;
     use crate::home::write_fence::CutOff;
@@ -924,16 +923,7 @@ mod tests {
         );
         assert_eq!(std::fs::read_to_string(agent.workspace.join("work")).unwrap(), "work");
 
-        let rewind = RewindRequest {
-            checkpoint: Some(1),
-            undo: false,
-            parts: None,
-            keep_others: false,
-            without_packages: false,
-            plan: None,
-            by: "human:ann".to_owned(),
-        };
-        checkpoints.rewind(&agent, rewind).await.unwrap();
+        checkpoints.rewind(&agent, rewind_to(Some(1))).await.unwrap();
         assert_eq!(std::fs::read_to_string(agent.workspace.join("work")).unwrap(), "work");
     }
 }
