@@ -19,8 +19,8 @@ use crate::config::Agent;
 use crate::home::write_fence::WriteFence;
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::BoxFuture;
-use crate::store::testing::begin_turn;
-use crate::store::{LeaseSubject, Store, TokenCounts, TurnCompletion, TurnState};
+use crate::store::testing::{begin_turn, turn_done};
+use crate::store::{LeaseSubject, Store};
 use crate::swarm::Actor;
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::lease::Ownership;
@@ -67,7 +67,7 @@ impl PlainServices for Services {
             if let Some(Meanwhile { agent, is_ended }) = meanwhile {
                 let turn = begin_turn(&self.store, agent).await;
                 if is_ended {
-                    end(&self.store, turn).await;
+                    self.store.turns().end(turn, turn_done()).await.unwrap();
                 }
             }
         })
@@ -172,20 +172,6 @@ impl Stage {
     }
 }
 
-/// Begins a turn of an agent, as its gateway does.
-async fn end(store: &Store, turn: TurnId) {
-    let ended = TurnCompletion {
-        state: TurnState::Done,
-        steps: 1,
-        tokens: TokenCounts::default(),
-        error: None,
-        at: 2,
-        pending: None,
-        settlement: None,
-    };
-    store.turns().end(turn, ended).await.unwrap();
-}
-
 #[tokio::test]
 async fn an_agent_is_given_up_to_no_other_gateway_while_it_is_set_back_or_copied() {
     let stage = Stage::new(&[]);
@@ -256,7 +242,7 @@ async fn a_team_with_an_agent_of_another_gateway_is_copied_if_nothing_of_it_runs
     stage.create_channel().await;
     let turn = begin_turn(&stage.team.store, "tester").await;
     stage.fails_to_fork_team("tester").await;
-    end(&stage.team.store, turn).await;
+    stage.team.store.turns().end(turn, turn_done()).await.unwrap();
     let home = stage.team.swarm.home();
     let tester = home.checkpoints(&"tester".parse().unwrap());
     std::fs::create_dir_all(&tester).unwrap();
@@ -285,7 +271,7 @@ async fn a_turn_at_another_gateway_in_the_middle_of_a_copy_of_a_team_is_found() 
         stage.fails_to_fork_team("tester").await;
         assert_eq!(stage.seen(), all, "the turn began after the first look");
         for turn in stage.team.store.turns().running().await.unwrap() {
-            end(&stage.team.store, turn.id).await;
+            stage.team.store.turns().end(turn.id, turn_done()).await.unwrap();
         }
     }
     stage.fork_team().await.unwrap();

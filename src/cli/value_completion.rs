@@ -410,8 +410,8 @@ fn collect_paths(value: &serde_json::Value, at: String, found: &mut Vec<String>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::testing::add_account;
-    use crate::store::{AuditEntry, Level, NewPerson, PersonRole, Store};
+    use crate::store::testing::{add_account, add_person, person};
+    use crate::store::{AuditEntry, Level, PersonRole, Store};
 
     fn place(line: &str) -> Option<(String, Vec<String>, String)> {
         let mut command = crate::cli::command();
@@ -467,19 +467,12 @@ mod tests {
         };
         assert!(offered("flock person show ").is_empty(), "there is no database yet");
         let store = Store::open(&home).unwrap();
-        let entry = || AuditEntry::new("human:owner", "person.add", "x", Level::Yellow, String::new());
         for name in ["bea", "cid"] {
-            let new = NewPerson {
-                name: name.to_owned(),
-                role: PersonRole::Member,
-                agents: None,
-                channels: None,
-                day_tokens: None,
-                day_cost: None,
-            };
-            assert!(store.people().add(new, entry(), 1).await.unwrap());
+            add_person(&store, person(name, PersonRole::Member), 1).await;
         }
-        assert!(store.people().remove("cid".to_owned(), entry(), 2).await.unwrap());
+        let entry =
+            AuditEntry::new("human:owner", "person.remove", "human:cid", Level::Yellow, String::new());
+        assert!(store.people().remove("cid".to_owned(), entry, 2).await.unwrap());
         add_account(&store, "matrix", "@max:x", &Party::human("max"), None).await;
         add_account(&store, "slack", "U1", &Party::human("max"), Some("human:owner")).await;
         add_account(&store, "slack", "U2", &Party::human("bea"), Some("human:owner")).await;

@@ -7,7 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use super::gateway::{self, Epoch, NewGateway};
 use super::location::Location;
 use super::postgres::tests::schemas;
-use super::{NewSession, NewTurn, Store, StoredPrompt};
+use super::{
+    AuditEntry, Level, NewPerson, NewSession, NewTurn, PersonRole, Store, StoredPrompt, TokenCounts,
+    TurnCompletion, TurnState,
+};
 use crate::home::Home;
 use crate::id::{Party, TurnId};
 
@@ -22,6 +25,18 @@ pub(crate) async fn add_account(
     let row = (platform.to_owned(), id.to_owned(), person.to_string(), bound_by.map(str::to_owned));
     let sql = "INSERT INTO account (platform, id, person, username, created_at, bound_by) VALUES (?1, ?2, ?3, 'x', 1, ?4)";
     store.write("add an account", move |transaction| transaction.execute(sql, row).map(drop)).await.unwrap();
+}
+
+/// Returns a person with no limits.
+pub(crate) fn person(name: &str, role: PersonRole) -> NewPerson {
+    NewPerson { name: name.to_owned(), role, agents: None, channels: None, day_tokens: None, day_cost: None }
+}
+
+/// Adds a person, as the owner does.
+pub(crate) async fn add_person(store: &Store, new: NewPerson, now: i64) {
+    let subject = format!("human:{}", new.name);
+    let entry = AuditEntry::new("human:owner", "person.add", &subject, Level::Yellow, String::new());
+    assert!(store.people().add(new, entry, now).await.unwrap());
 }
 
 /// Changes the body of a request behind flock's back.
@@ -132,6 +147,19 @@ pub(crate) async fn begin_turn(store: &Store, agent: &str) -> TurnId {
     };
     store.turns().begin(begin).await.unwrap();
     turn
+}
+
+/// Returns the end of a turn that is done, after one model call.
+pub(crate) fn turn_done() -> TurnCompletion {
+    TurnCompletion {
+        state: TurnState::Done,
+        steps: 1,
+        tokens: TokenCounts::default(),
+        error: None,
+        at: 2,
+        pending: None,
+        settlement: None,
+    }
 }
 
 /// Returns the number of rows of a table.

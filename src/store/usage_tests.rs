@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::home::Home;
-use crate::store::testing::begin_turn;
-use crate::store::{AuditEntry, Level, NewPerson, PersonRole, Store, TurnCompletion, TurnState};
+use crate::store::testing::{add_person, begin_turn, person, turn_done};
+use crate::store::{PersonRole, Store, TurnCompletion, TurnState};
 
 fn open() -> (tempfile::TempDir, Arc<Store>) {
     let folder = tempfile::tempdir().unwrap();
@@ -74,15 +74,7 @@ async fn a_call_is_settled_in_the_change_that_ends_its_turn() {
         store.usage().reserve(new, vec![]).await.unwrap().unwrap();
     }
     let end = async |id: i64, used: Option<(TokenCounts, Option<u64>)>| {
-        let ended = TurnCompletion {
-            state: TurnState::Done,
-            steps: 1,
-            tokens: TokenCounts::default(),
-            error: None,
-            at: 2,
-            pending: None,
-            settlement: Some(CallSettlement { id, used }),
-        };
+        let ended = TurnCompletion { settlement: Some(CallSettlement { id, used }), ..turn_done() };
         store.turns().end(turn, ended).await.unwrap();
         let left: Vec<i64> = store.usage().reserved().await.unwrap().into_iter().map(|(id, ..)| id).collect();
         (left, by(&store, UsageBy::Day).await[0].tokens())
@@ -202,16 +194,7 @@ async fn one_read_tells_what_a_call_is_charged_to() {
     };
     assert_eq!(charges(&spawned).await, (None, None, None));
     store.usage().charge_session(spawned.clone(), "dev".parse().unwrap()).await.unwrap();
-    let ann = NewPerson {
-        name: "ann".to_owned(),
-        role: PersonRole::Member,
-        agents: None,
-        channels: None,
-        day_tokens: None,
-        day_cost: None,
-    };
-    let entry = AuditEntry::new("human:owner", "person.add", "human:ann", Level::Yellow, String::new());
-    assert!(store.people().add(ann, entry, 1).await.unwrap());
+    add_person(&store, person("ann", PersonRole::Member), 1).await;
     store.people().charge_session(spawned.clone(), "ann".to_owned()).await.unwrap();
     let race = |change: &Transaction<'_>| {
         change.execute(

@@ -6,9 +6,8 @@ use super::*;
 use crate::agent::NoOversight;
 use crate::config::{Live, edit};
 use crate::id::{Party, SessionKey, TurnId};
-use crate::store::{
-    AuditFilter, NewPerson, Page, PersonRole, TurnCompletion, TurnState, UsageBy, UsageFilter,
-};
+use crate::store::testing::{add_person, person, turn_done};
+use crate::store::{AuditFilter, NewPerson, Page, PersonRole, TurnCompletion, UsageBy, UsageFilter};
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
 use crate::swarm::{self, Notifier};
@@ -111,15 +110,7 @@ async fn the_last_call_of_a_turn_is_settled_once_and_by_the_turns_end() {
     rig.watch.settle(again, CallUsage::Nothing);
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(total_usage(&rig).await, (1000, 8125), "it is left to the end of the turn");
-    let ended = TurnCompletion {
-        state: TurnState::Done,
-        steps: 1,
-        tokens: TokenCounts::default(),
-        error: None,
-        at: 2,
-        pending: None,
-        settlement,
-    };
+    let ended = TurnCompletion { settlement, ..turn_done() };
     rig.swarm.store().turns().end(TurnId::new(), ended).await.unwrap();
     assert_eq!(total_usage(&rig).await, (100, 815));
 }
@@ -478,21 +469,21 @@ async fn a_freeze_holds_against_a_concurrent_thaw() {
     assert!(rig.swarm.is_frozen(&agent));
 }
 
+async fn add_member(rig: &Fixture, name: &str, day_tokens: Option<u64>) {
+    add_person(rig.swarm.store(), NewPerson { day_tokens, ..person(name, PersonRole::Member) }, 1).await;
+}
+
+async fn remove_ann(rig: &Fixture) {
+    let entry = Actor::human("owner").entry("person.remove", "human:ann", Level::Yellow, String::new());
+    assert!(rig.swarm.store().people().remove("ann".to_owned(), entry, 2).await.unwrap());
+}
+
 #[tokio::test]
 async fn the_budget_of_a_person_holds_for_what_they_begin_and_for_nobody_else() {
     let rig = rig(json!({})).await;
     let store = rig.swarm.store();
-    let person = |name: &str, tokens: Option<u64>| NewPerson {
-        name: name.to_owned(),
-        role: PersonRole::Member,
-        agents: None,
-        channels: None,
-        day_tokens: tokens,
-        day_cost: None,
-    };
-    let entry = || Actor::human("owner").entry("person.add", "x", Level::Yellow, String::new());
-    assert!(store.people().add(person("ann", Some(2_500)), entry(), 1).await.unwrap());
-    assert!(store.people().add(person("bob", None), entry(), 1).await.unwrap());
+    add_member(&rig, "ann", Some(2_500)).await;
+    add_member(&rig, "bob", None).await;
     // Two calls have room, in whatever session they are, and the third has none.
     let first = rig.watch.reserve(&call("coder", "main:ann")).await.unwrap();
     let second = rig.watch.reserve(&call("tester", "request:person:ann:x")).await.unwrap();
@@ -533,16 +524,7 @@ async fn the_budget_of_a_person_holds_for_what_they_begin_and_for_nobody_else() 
 async fn work_that_goes_on_elsewhere_still_counts_for_the_person_who_began_it() {
     let rig = rig(json!({})).await;
     let store = rig.swarm.store();
-    let new = NewPerson {
-        name: "ann".to_owned(),
-        role: PersonRole::Member,
-        agents: None,
-        channels: None,
-        day_tokens: Some(1_500),
-        day_cost: None,
-    };
-    let entry = Actor::human("owner").entry("person.add", "x", Level::Yellow, String::new());
-    assert!(store.people().add(new, entry, 1).await.unwrap());
+    add_member(&rig, "ann", Some(1_500)).await;
     let asked = call("coder", "main:ann");
     let by = Actor {
         party: Party::Agent(asked.agent.clone()),
@@ -564,19 +546,9 @@ async fn work_that_goes_on_elsewhere_still_counts_for_the_person_who_began_it() 
 #[tokio::test]
 async fn a_turn_of_a_removed_person_asks_no_model_any_more() {
     let rig = rig(json!({})).await;
-    let store = rig.swarm.store();
-    let new = NewPerson {
-        name: "ann".to_owned(),
-        role: PersonRole::Member,
-        agents: None,
-        channels: None,
-        day_tokens: None,
-        day_cost: None,
-    };
-    let entry = |action| Actor::human("owner").entry(action, "x", Level::Yellow, String::new());
-    assert!(store.people().add(new, entry("person.add"), 1).await.unwrap());
+    add_member(&rig, "ann", None).await;
     rig.watch.reserve(&call("coder", "main:ann")).await.unwrap();
-    store.people().remove("ann".to_owned(), entry("person.remove"), 2).await.unwrap();
+    remove_ann(&rig).await;
     let refused = rig.watch.reserve(&call("coder", "main:ann")).await.unwrap_err().to_string();
     assert!(refused.contains("ann was removed"), "{refused}");
     rig.watch.reserve(&call("coder", "main:bob")).await.unwrap();
@@ -586,16 +558,7 @@ async fn a_turn_of_a_removed_person_asks_no_model_any_more() {
 async fn work_for_a_removed_person_ends_between_agents_and_keeps_its_budget_in_channels() {
     let rig = rig(json!({})).await;
     let store = rig.swarm.store();
-    let new = NewPerson {
-        name: "ann".to_owned(),
-        role: PersonRole::Member,
-        agents: None,
-        channels: None,
-        day_tokens: Some(2_500),
-        day_cost: None,
-    };
-    let entry = |action| Actor::human("owner").entry(action, "x", Level::Yellow, String::new());
-    assert!(store.people().add(new, entry("person.add"), 1).await.unwrap());
+    add_member(&rig, "ann", Some(2_500)).await;
     let asked = call("coder", "main:ann");
     let by = Actor {
         party: Party::Agent(asked.agent.clone()),
@@ -610,7 +573,7 @@ async fn work_for_a_removed_person_ends_between_agents_and_keeps_its_budget_in_c
     rig.watch.reserve(&worked).await.unwrap();
     let dev = "dev".parse().unwrap();
     rig.swarm.post(&Actor::human("ann"), &dev, "work".to_owned(), true).await.unwrap();
-    store.people().remove("ann".to_owned(), entry("person.remove"), 2).await.unwrap();
+    remove_ann(&rig).await;
     let refused = rig.watch.reserve(&worked).await.unwrap_err();
     assert_eq!(refused, PauseReason::PersonRemoved("ann".to_owned()));
     // In the same session, work that was not begun for her goes on.

@@ -7,7 +7,8 @@ use super::receive::{Refusal, Taken};
 use super::signature::{DeliveryHeaders, Unbelieved};
 use super::*;
 use crate::id::{Party, hex};
-use crate::store::{DeliveryOutcome, NewPerson, Page, PersonRole, Post, WakeUrgency};
+use crate::store::testing::{add_person, person};
+use crate::store::{DeliveryOutcome, Page, PersonRole, Post, WakeUrgency};
 use crate::swarm::archive::ArchiveAction;
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::testing::Team;
@@ -251,22 +252,14 @@ async fn what_is_not_acceptable_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_webhook_is_paid_by_the_person_who_added_it_and_ends_with_them() {
     let team = team().await;
-    let new = NewPerson {
-        name: "kim".to_owned(),
-        role: PersonRole::Owner,
-        agents: None,
-        channels: None,
-        day_tokens: None,
-        day_cost: None,
-    };
-    let entry = |action| ann().entry(action, "kim", Level::Yellow, String::new());
-    assert!(team.store.people().add(new, entry("person.add"), 1).await.unwrap());
+    add_person(&team.store, person("kim", PersonRole::Owner), 1).await;
     team.swarm.add_hook(&Actor::human("kim"), wish("ci")).await.unwrap();
     assert_eq!(deliver(&team, "ci", "push", r#"{"n": 1}"#).await.unwrap(), Taken::Posted);
     let session = "agent:coder:flock:channel:dev".parse().unwrap();
     let payer = async || team.swarm.charged_person(&session, None).await.unwrap();
     assert_eq!(payer().await.as_deref(), Some("kim"));
-    assert!(team.store.people().remove("kim".to_owned(), entry("person.remove"), 2).await.unwrap());
+    let entry = ann().entry("person.remove", "kim", Level::Yellow, String::new());
+    assert!(team.store.people().remove("kim".to_owned(), entry, 2).await.unwrap());
     let refused = deliver(&team, "ci", "push", r#"{"n": 2}"#).await.unwrap_err();
     assert!(matches!(refused, Refusal::Paused), "{refused}");
     let hook = team.swarm.hook(&name("ci")).await.unwrap();
@@ -283,17 +276,8 @@ async fn a_webhook_is_paid_by_the_person_who_added_it_and_ends_with_them() {
 async fn a_webhook_of_the_owner_is_not_charged_to_a_person_who_got_the_name_later() {
     let team = team().await;
     team.swarm.add_hook(&Actor::human("kim"), wish("ci")).await.unwrap();
-    for (person, added_at) in [("lee", 1), ("kim", unix_ms() + 60_000)] {
-        let new = NewPerson {
-            name: person.to_owned(),
-            role: PersonRole::Owner,
-            agents: None,
-            channels: None,
-            day_tokens: None,
-            day_cost: None,
-        };
-        let entry = ann().entry("person.add", person, Level::Yellow, String::new());
-        assert!(team.store.people().add(new, entry, added_at).await.unwrap());
+    for (name, added_at) in [("lee", 1), ("kim", unix_ms() + 60_000)] {
+        add_person(&team.store, person(name, PersonRole::Owner), added_at).await;
     }
     // The last person who wrote in the channel is not charged either.
     team.swarm.add_hook(&Actor::human("lee"), wish("other")).await.unwrap();

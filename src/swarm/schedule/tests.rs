@@ -11,6 +11,7 @@ use super::plan::Step;
 use super::times::Times;
 use super::*;
 use crate::id::{Party, SessionKey, TurnId};
+use crate::store::testing::{add_person, person};
 use crate::store::{
     ChannelState, NewPerson, Page, Person, PersonChange, PersonRole, Post, SlotOutcome, TaskFilter,
     UsageLimit,
@@ -653,16 +654,7 @@ async fn a_thousand_kills_in_two_years_neither_lose_nor_repeat_a_slot() {
 
 /// Adds an operator, who may use so many tokens in a day.
 async fn operator(team: &Team, name: &str, day_tokens: Option<u64>) -> Actor {
-    let new = NewPerson {
-        name: name.to_owned(),
-        role: PersonRole::Operator,
-        agents: None,
-        channels: None,
-        day_tokens,
-        day_cost: None,
-    };
-    let entry = ann().entry("person.add", name, Level::Yellow, String::new());
-    assert!(team.store.people().add(new, entry, 1).await.unwrap());
+    add_person(&team.store, NewPerson { day_tokens, ..person(name, PersonRole::Operator) }, 1).await;
     Actor::human(name)
 }
 
@@ -731,16 +723,7 @@ async fn a_schedule_of_a_person_without_budget_is_skipped() {
 async fn a_schedule_of_the_owner_is_not_charged_to_a_person_who_got_the_name_later() {
     let team = team().await;
     let added = team.swarm.add_schedule(&Actor::human("kim"), &wish("dev", "1h")).await.unwrap();
-    let new = NewPerson {
-        name: "kim".to_owned(),
-        role: PersonRole::Operator,
-        agents: None,
-        channels: None,
-        day_tokens: None,
-        day_cost: None,
-    };
-    let entry = ann().entry("person.add", "kim", Level::Yellow, String::new());
-    assert!(team.store.people().add(new, entry, added.created_at + 1).await.unwrap());
+    add_person(&team.store, person("kim", PersonRole::Operator), added.created_at + 1).await;
     let lee = operator(&team, "lee", None).await;
     team.swarm.post(&lee, &dev(), "hello".to_owned(), true).await.unwrap();
     let before = posts(&team).await.len();
