@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::{LocalBoxFuture, join_all};
 use proxy::Proxy;
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 
 use super::server::Purpose;
 use super::session::Session;
@@ -25,7 +26,7 @@ use crate::store::database::Engine;
 use crate::store::gateway::NewGateway;
 use crate::store::location::Location;
 use crate::store::request::tests::{BODY, add_request, approve};
-use crate::store::sql::{self, Cause, Connection, OptionalExtension as _, Value};
+use crate::store::sql::{self, Cause, Connection, FromSql, OptionalExtension as _, Value};
 use crate::store::writer::{LOCK_LIMIT, WriterJob};
 use crate::store::{
     Along, NewPost, Notice, NoticeKind, Notices, PostOutcome, Reader, RequestState, RequestStep,
@@ -72,10 +73,18 @@ impl Place {
     }
 }
 
-fn rows(session: &Session) -> Vec<i64> {
+fn column<T: FromSql>(session: &Session, query: &str) -> Vec<T> {
     let connection = Connection::postgres(session);
-    let mut statement = connection.prepare("SELECT id FROM probe ORDER BY id").unwrap();
+    let mut statement = connection.prepare(query).unwrap();
     statement.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+fn number(session: &Session, query: &str) -> i64 {
+    Connection::postgres(session).query_row(query, (), |row| row.get(0)).unwrap()
+}
+
+fn rows(session: &Session) -> Vec<i64> {
+    column(session, "SELECT id FROM probe ORDER BY id")
 }
 
 fn add(transaction: &sql::Transaction<'_>, id: i64) -> sql::Result<()> {
@@ -263,6 +272,16 @@ fn a_connection_for_reading_refuses_changes_and_a_snapshot_sees_one_state() {
     drop(store);
 }
 
+/// Submits a change that waits since this moment. The answer is what became of it.
+fn submit(store: &Store, since: Instant, work: ChangeBody) -> oneshot::Receiver<sql::Result<()>> {
+    let Engine::Postgres(engine) = &store.access.engine else { panic!() };
+    let (tell, told) = oneshot::channel();
+    let answer = Box::new(move |result| drop(tell.send(result)));
+    let change = PendingChange { since, work: Work::Any(work), answer };
+    engine.writer.submit(WriterJob::Change(change)).unwrap();
+    told
+}
+
 /// Has the writing thread take these changes as one batch. Returns what became of each.
 async fn batch(store: &Store, works: Vec<ChangeBody>) -> Vec<Option<sql::Result<()>>> {
     let Engine::Postgres(engine) = &store.access.engine else { panic!() };
@@ -273,16 +292,7 @@ async fn batch(store: &Store, works: Vec<ChangeBody>) -> Vec<Option<sql::Result<
             let _ = gate.recv();
         })))
         .unwrap();
-    let answers: Vec<_> = works
-        .into_iter()
-        .map(|work| {
-            let (tell, told) = tokio::sync::oneshot::channel();
-            let answer = Box::new(move |result| drop(tell.send(result)));
-            let change = PendingChange { since: Instant::now(), work: Work::Any(work), answer };
-            engine.writer.submit(WriterJob::Change(change)).unwrap();
-            told
-        })
-        .collect();
+    let answers: Vec<_> = works.into_iter().map(|work| submit(store, Instant::now(), work)).collect();
     open.send(()).unwrap();
     let mut results = Vec::new();
     for answer in answers {
@@ -425,19 +435,12 @@ async fn a_change_waits_for_other_gateways_and_is_refused_when_it_is_overdue() {
     let store = place.open();
     let other = place.session();
     let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
-    let Engine::Postgres(engine) = &store.access.engine else { panic!() };
-    let submit = |id: i64, since: Instant| {
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let answer = Box::new(move |result| drop(tell.send(result)));
-        let work = Work::Any(Box::new(move |transaction| add(transaction, id)));
-        engine.writer.submit(WriterJob::Change(PendingChange { since, work, answer })).unwrap();
-        told
-    };
+    let add = |id: i64, since| submit(&store, since, Box::new(move |transaction| add(transaction, id)));
     let long_ago = Instant::now().checked_sub(LOCK_LIMIT * 2).unwrap();
-    let overdue = submit(1, long_ago).await.unwrap().unwrap_err();
+    let overdue = add(1, long_ago).await.unwrap().unwrap_err();
     assert_eq!(overdue.cause(), Cause::Locked);
     assert!(store.trouble().is_some());
-    let waiting = submit(2, Instant::now());
+    let waiting = add(2, Instant::now());
     drop(held);
     waiting.await.unwrap().unwrap();
     assert_eq!(rows(&place.session()), [2]);
@@ -624,14 +627,19 @@ async fn a_second_gateway_is_refused_and_one_that_was_replaced_never_writes_agai
     assert_eq!(rows(&place.session()), [1, 2, 4, 6]);
 }
 
-#[tokio::test]
-async fn gateways_of_a_group_write_beside_each_other_and_each_has_its_own_fence() {
-    let Some(place) = Place::new() else { return };
+/// Opens the store of a gateway of a group.
+async fn open_in_group(place: &Place) -> Store {
     let store = place.open();
     let config = SharedConfig { text: "{}".to_owned(), root: "/x".to_owned(), by: "first".to_owned() };
     assert!(store.gateway_group().make("mark".to_owned(), config, entry(1), 1).await.unwrap());
     drop(store);
-    let first = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
+    Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap()
+}
+
+#[tokio::test]
+async fn gateways_of_a_group_write_beside_each_other_and_each_has_its_own_fence() {
+    let Some(place) = Place::new() else { return };
+    let first = open_in_group(&place).await;
     let (_folder, home) = place.sharing(&place.server);
     let second = Store::open_for_gateway(&home, &new_gateway("second")).unwrap();
     assert!(first.is_in_group() && second.is_in_group() && first.epoch() < second.epoch());
@@ -723,11 +731,7 @@ type Posting<'s> = Vec<LocalBoxFuture<'s, Result<PostOutcome, StoreError>>>;
 
 /// Opens the store of a gateway of a group, with a channel for messages.
 async fn grouped(place: &Place) -> Store {
-    let store = place.open();
-    let config = SharedConfig { text: "{}".to_owned(), root: "/x".to_owned(), by: "first".to_owned() };
-    assert!(store.gateway_group().make("mark".to_owned(), config, entry(1), 1).await.unwrap());
-    drop(store);
-    let store = Store::open_for_gateway(&place.home, &new_gateway("first")).unwrap();
+    let store = open_in_group(place).await;
     make(&store, "ops", &["a"]).await;
     store
 }
@@ -744,8 +748,17 @@ async fn post_two_held_up(store: &Store, other: &Session, admin: &Session) {
     assert!(posting.await.iter().all(Result::is_ok));
 }
 
-/// Submits messages while somebody has the lock of all changes with this key. The first one waits for it before the others come.
-async fn submit_held_up<'s>(store: &'s Store, admin: &Session, key: i64, texts: &[&str]) -> Posting<'s> {
+/// Posts "1" and "2", and then submits messages while `other` has the lock of all changes. The first one waits for it before the
+/// others come.
+async fn submit_held_up<'s, 'o>(
+    store: &'s Store,
+    other: &'o Session,
+    admin: &Session,
+    texts: &[&str],
+) -> (Posting<'s>, LockedTransaction<'o>) {
+    post_two_held_up(store, other, admin).await;
+    let held = LockedTransaction::begin(other, lock_deadline()).unwrap();
+    let key = other.server.settings.lock_key();
     let mut posting = Posting::new();
     for text in texts {
         let mut post: LocalBoxFuture<'s, _> = Box::pin(store.posts().add(says("ops", "human:ann", text)));
@@ -754,19 +767,18 @@ async fn submit_held_up<'s>(store: &'s Store, admin: &Session, key: i64, texts: 
         posting.push(post);
         wait_until_held_up(admin, key).await;
     }
-    posting
+    (posting, held)
 }
 
-/// Returns the number of the message, if it was posted.
-fn seq(outcome: Result<PostOutcome, StoreError>) -> Option<u64> {
-    outcome.ok().and_then(PostOutcome::posted).map(|posted| posted.seq)
+/// Returns the numbers of the messages that were posted.
+async fn seqs(posting: Posting<'_>) -> Vec<Option<u64>> {
+    let outcomes = join_all(posting).await.into_iter();
+    outcomes.map(|outcome| outcome.ok().and_then(PostOutcome::posted).map(|posted| posted.seq)).collect()
 }
 
 /// Returns the texts of all messages, in their order.
 fn said(session: &Session) -> Vec<String> {
-    let connection = Connection::postgres(session);
-    let mut statement = connection.prepare("SELECT content FROM message ORDER BY seq").unwrap();
-    statement.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    column(session, "SELECT content FROM message ORDER BY seq")
 }
 
 #[tokio::test]
@@ -774,13 +786,9 @@ async fn messages_that_come_while_another_gateway_has_the_lock_are_posted_togeth
     let Some(place) = Place::new() else { return };
     let store = grouped(&place).await;
     let (other, admin) = (place.session(), schemas::admin(&place.server));
-    post_two_held_up(&store, &other, &admin).await;
-    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
-    let key = other.server.settings.lock_key();
-    let posting = submit_held_up(&store, &admin, key, &["3", "4", "5"]).await;
+    let (posting, held) = submit_held_up(&store, &other, &admin, &["3", "4", "5"]).await;
     held.commit().unwrap();
-    let seqs: Vec<_> = join_all(posting).await.into_iter().map(seq).collect();
-    assert_eq!(seqs, [Some(3), Some(4), Some(5)]);
+    assert_eq!(seqs(posting).await, [Some(3), Some(4), Some(5)]);
     let changes = "SELECT CAST(count(DISTINCT CAST(xmin AS text)) AS text) FROM message WHERE seq > 2";
     assert_eq!(other.texts(changes).unwrap(), [Some("1".to_owned())]);
     assert!(store.audit().verify().await.unwrap().broken.is_none());
@@ -791,10 +799,7 @@ async fn messages_that_gather_at_a_gateway_that_is_ended_are_not_posted() {
     let Some(place) = Place::new() else { return };
     let store = grouped(&place).await;
     let (other, admin) = (place.session(), schemas::admin(&place.server));
-    post_two_held_up(&store, &other, &admin).await;
-    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
-    let key = other.server.settings.lock_key();
-    let posting = submit_held_up(&store, &admin, key, &["3", "4"]).await;
+    let (posting, held) = submit_held_up(&store, &other, &admin, &["3", "4"]).await;
     Connection::postgres(&other).execute("UPDATE gateway SET ended_at = 1, ended_by = 2", ()).unwrap();
     held.commit().unwrap();
     for outcome in join_all(posting).await {
@@ -810,13 +815,9 @@ async fn a_message_that_came_during_the_wait_and_fails_takes_no_other_with_it() 
     let store = grouped(&place).await;
     let (other, admin) = (place.session(), schemas::admin(&place.server));
     other.batch("CREATE UNIQUE INDEX each_once ON message (content)").unwrap();
-    post_two_held_up(&store, &other, &admin).await;
-    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
-    let key = other.server.settings.lock_key();
-    let posting = submit_held_up(&store, &admin, key, &["3", "1", "4"]).await;
+    let (posting, held) = submit_held_up(&store, &other, &admin, &["3", "1", "4"]).await;
     held.commit().unwrap();
-    let seqs: Vec<_> = join_all(posting).await.into_iter().map(seq).collect();
-    assert_eq!(seqs, [Some(3), None, Some(4)]);
+    assert_eq!(seqs(posting).await, [Some(3), None, Some(4)]);
     assert_eq!(said(&other), ["1", "2", "3", "4"]);
     assert!(store.audit().verify().await.unwrap().broken.is_none());
 }
@@ -827,10 +828,7 @@ async fn messages_that_gathered_on_a_connection_that_breaks_are_posted_once() {
     let store = grouped(&place).await;
     let (other, admin) = (place.session(), schemas::admin(&place.server));
     let blocking = place.session();
-    post_two_held_up(&store, &other, &admin).await;
-    let held = LockedTransaction::begin(&other, lock_deadline()).unwrap();
-    let key = other.server.settings.lock_key();
-    let posting = submit_held_up(&store, &admin, key, &["3", "4", "5"]).await;
+    let (posting, held) = submit_held_up(&store, &other, &admin, &["3", "4", "5"]).await;
     // Once they have the lock of all changes, they have gathered, and their first statement waits for this table.
     blocking.batch("BEGIN; LOCK TABLE channel IN ACCESS EXCLUSIVE MODE").unwrap();
     held.commit().unwrap();
@@ -838,8 +836,7 @@ async fn messages_that_gathered_on_a_connection_that_breaks_are_posted_once() {
                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
     end_connection(&place, wait_for_process(&blocking, waiting).await);
     blocking.batch("ROLLBACK").unwrap();
-    let seqs: Vec<_> = join_all(posting).await.into_iter().map(seq).collect();
-    assert_eq!(seqs, [Some(3), Some(4), Some(5)]);
+    assert_eq!(seqs(posting).await, [Some(3), Some(4), Some(5)]);
     assert_eq!(said(&other), ["1", "2", "3", "4", "5"]);
     assert!(store.audit().verify().await.unwrap().broken.is_none());
 }
@@ -1015,11 +1012,10 @@ async fn a_gateway_hears_of_each_decision_about_a_request() {
 async fn the_clock_is_that_of_the_server() {
     let Some(place) = Place::new() else { return };
     let session = place.session();
-    let connection = Connection::postgres(&session);
     let ask = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) / 1000";
-    let server = || connection.query_row(ask, (), |row| row.get::<i64>(0)).unwrap();
+    let server = || number(&session, ask);
     let before = server();
-    let now = connection.clock().unwrap();
+    let now = Connection::postgres(&session).clock().unwrap();
     assert!((before - 1..=server()).contains(&now));
 }
 
@@ -1099,10 +1095,7 @@ async fn messages_whose_commit_got_no_answer_are_not_posted_again() {
     // The proxy knows the commit of a change that tells gateways nothing.
     let said = |text: &str| NewPost { wake: WakeUrgency::Nobody, ..says("dev", "human:ann", text) };
     let posts = || ["1", "2"].map(said).to_vec();
-    let count = || {
-        let read = |row: &sql::Row<'_>| row.get::<i64>(0);
-        Connection::postgres(&place.session()).query_row("SELECT count(*) FROM message", (), read).unwrap()
-    };
+    let count = || number(&place.session(), "SELECT count(*) FROM message");
     proxy.lose_next_commit(false);
     assert!(post_at_once(&store, posts()).await.iter().all(Result::is_ok));
     assert!(proxy.has_lost());
@@ -1170,10 +1163,7 @@ async fn homes_that_open_a_new_schema_together_migrate_it_once() {
     for opened in opened {
         opened.join().unwrap().unwrap();
     }
-    let session = place.session();
-    let versions: i64 = Connection::postgres(&session)
-        .query_row("SELECT count(*) FROM schema_version", (), |row| row.get(0))
-        .unwrap();
+    let versions = number(&place.session(), "SELECT count(*) FROM schema_version");
     assert_eq!(versions, i64::from(super::schema::newest()));
     assert!(Reader::open(&place.home).unwrap().is_some());
 }

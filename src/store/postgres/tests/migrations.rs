@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Place, cut_off, new_gateway, rows, schemas, wait_until, write};
+use super::{Place, cut_off, new_gateway, number, rows, schemas, wait_until, write};
 use crate::error::{Explain as _, Kind};
 use crate::store::channel_tests::{id, make, says, seq};
 use crate::store::postgres::schema::{self, MIGRATIONS, Migration, newest};
 use crate::store::postgres::server::Server;
-use crate::store::postgres::session::Session;
 use crate::store::postgres::settings::Settings;
 use crate::store::postgres::transaction::{LockedTransaction, lock_deadline};
-use crate::store::sql::Connection;
 use crate::store::{Page, Reader, Store, StoreError};
 
 /// A migration that only adds something. The suite applies it under running gateways.
@@ -38,10 +36,6 @@ fn server(place: &Place) -> Arc<Server> {
 /// Migrates the schema as a newer flock does at its start.
 fn migrate(place: &Place, more: &[Migration]) -> Result<(), StoreError> {
     schema::migrate_by(&server(place), &followed_by(more))
-}
-
-fn number(session: &Session, query: &str) -> i64 {
-    Connection::postgres(session).query_row(query, (), |row| row.get(0)).unwrap()
 }
 
 /// Returns the texts of the channel `dev`.
