@@ -20,10 +20,10 @@ use crate::store::LeaseSubject;
 #[derive(Default)]
 pub(super) struct Departures {
     /// The removals of their sandboxes.
-    removals: BTreeMap<LeaseSubject, JoinHandle<Result<(), String>>>,
+    removals: BTreeMap<AgentId, JoinHandle<Result<(), String>>>,
     /// The agents that went without their sandboxes, because their engines did not answer. Each with the time from which the
     /// removal is tried, in milliseconds of a clock of this machine that is never set.
-    left: BTreeMap<LeaseSubject, i64>,
+    left: BTreeMap<AgentId, i64>,
 }
 
 /// The pause after a failure to remove a sandbox that was left behind, in milliseconds.
@@ -50,17 +50,17 @@ impl Departures {
             return true;
         }
         let Some(agent) = subject.as_agent() else { return true };
-        match self.removal(subject).await {
-            Removal::NotBegun => self.begin(gateway, subject, agent),
+        match self.removal(&agent).await {
+            Removal::NotBegun => self.begin(gateway, agent),
             Removal::Running => {}
             Removal::Ended(Ok(())) => return true,
-            Removal::Ended(Err(error)) if reach.is_lost(subject) => {
+            Removal::Ended(Err(error)) if reach.is_lost(&agent) => {
                 tracing::warn!(
                     %agent,
                     error,
                     "an agent goes without its sandbox, which is removed when its engine answers again"
                 );
-                self.left.insert(subject.clone(), clock::boot_ms());
+                self.left.insert(agent, clock::boot_ms());
                 return true;
             }
             // After a failure, such as an engine that hangs, the agent stays and it is tried again.
@@ -73,27 +73,24 @@ impl Departures {
 
     /// Begins to remove the sandboxes without which agents went, once their engines answer again.
     pub(super) async fn tidy(&mut self, gateway: &Arc<Gateway>, reach: &EngineReach) {
-        for (subject, due) in self.left.clone() {
-            let is_here = gateway.swarm.ownership().holds(&subject);
-            let step = match self.removal(&subject).await {
+        for (agent, due) in self.left.clone() {
+            let is_here = gateway.swarm.ownership().holds_agent(&agent);
+            let step = match self.removal(&agent).await {
                 Removal::NotBegun if !is_here && clock::boot_ms() < due => Leftover::Wait,
-                Removal::NotBegun => leftover(is_here, reach.answers(&subject)),
+                Removal::NotBegun => leftover(is_here, reach.answers(&agent)),
                 Removal::Running => Leftover::Wait,
                 Removal::Ended(Ok(())) => Leftover::Forget,
                 // The engine may be silent again.
                 Removal::Ended(Err(error)) => {
-                    let name = &subject.name;
-                    tracing::warn!(agent = name, error, "the sandbox of an agent that went can't be removed");
-                    self.left.insert(subject.clone(), clock::boot_ms() + RETRY_MS);
+                    tracing::warn!(%agent, error, "the sandbox of an agent that went can't be removed");
+                    self.left.insert(agent.clone(), clock::boot_ms() + RETRY_MS);
                     Leftover::Wait
                 }
             };
-            match (step, subject.as_agent()) {
-                (Leftover::Wait, _) => {}
-                (Leftover::Remove, Some(agent)) => self.begin(gateway, &subject, agent),
-                (Leftover::Forget, _) | (Leftover::Remove, None) => {
-                    self.left.remove(&subject);
-                }
+            match step {
+                Leftover::Wait => {}
+                Leftover::Remove => self.begin(gateway, agent),
+                Leftover::Forget => drop(self.left.remove(&agent)),
             }
         }
     }
@@ -101,26 +98,26 @@ impl Departures {
     /// Returns `true` if the subject's sandbox is being removed. Until that is over, the subject must not come back: its next
     /// sandbox would have the same name.
     pub(super) fn is_removing(&self, subject: &LeaseSubject) -> bool {
-        self.removals.contains_key(subject)
+        subject.as_agent().is_some_and(|agent| self.removals.contains_key(&agent))
     }
 
-    async fn removal(&mut self, subject: &LeaseSubject) -> Removal {
-        match self.removals.remove(subject) {
+    async fn removal(&mut self, agent: &AgentId) -> Removal {
+        match self.removals.remove(agent) {
             None => Removal::NotBegun,
             Some(removal) if removal.is_finished() => {
                 Removal::Ended(removal.await.unwrap_or_else(|error| Err(error.to_string())))
             }
             Some(removal) => {
-                self.removals.insert(subject.clone(), removal);
+                self.removals.insert(agent.clone(), removal);
                 Removal::Running
             }
         }
     }
 
-    fn begin(&mut self, gateway: &Arc<Gateway>, subject: &LeaseSubject, agent: AgentId) {
-        let sandbox = Arc::clone(&gateway.sandbox);
-        let removal = tokio::spawn(async move { agent_services::stop(&*sandbox, &agent).await });
-        self.removals.insert(subject.clone(), removal);
+    fn begin(&mut self, gateway: &Arc<Gateway>, agent: AgentId) {
+        let (sandbox, stopped) = (Arc::clone(&gateway.sandbox), agent.clone());
+        let removal = tokio::spawn(async move { agent_services::stop(&*sandbox, &stopped).await });
+        self.removals.insert(agent, removal);
     }
 }
 

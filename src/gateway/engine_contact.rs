@@ -18,7 +18,7 @@ use crate::config::{Agent, Config};
 use crate::error::chain;
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::SandboxError;
-use crate::sandbox::engines::{AgentPlace, is_placed};
+use crate::sandbox::engines::is_placed;
 use crate::store::{Epoch, LeaseSubject, Store, StoreError};
 use crate::swarm::lease::Fitness;
 
@@ -132,8 +132,7 @@ impl EngineReach {
         if self.others.is_empty() {
             return Fitness::Fit;
         }
-        let Some(agent) = subject.as_agent() else { return Fitness::Fit };
-        let Some((engine, contact)) = self.contacts.of(&agent) else { return Fitness::Fit };
+        let Some((engine, contact)) = self.contact(subject) else { return Fitness::Fit };
         if contact.answers() || !self.others.iter().any(|reached| reached.contains(engine)) {
             Fitness::Fit
         } else if contact.is_lost() {
@@ -143,22 +142,25 @@ impl EngineReach {
         }
     }
 
-    /// Returns `true` if the engine of the subject answers, or `None` if it is on none.
-    pub(super) fn answers(&self, subject: &LeaseSubject) -> Option<bool> {
-        Some(self.contacts.of(&subject.as_agent()?)?.1.answers())
+    /// Returns the engine of a subject, if it is an agent that is on one, with the answers of that engine.
+    fn contact(&self, subject: &LeaseSubject) -> Option<(&EngineName, EngineContact)> {
+        self.contacts.of(&subject.as_agent()?)
     }
 
-    /// Returns `true` if the engine of the subject was silent for so long that nothing of it runs there any more.
-    pub(super) fn is_lost(&self, subject: &LeaseSubject) -> bool {
-        let Some(agent) = subject.as_agent() else { return false };
-        self.contacts.of(&agent).is_some_and(|(_, contact)| contact.is_lost())
+    /// Returns `true` if the engine of the agent answers, or `None` if it is on none.
+    pub(super) fn answers(&self, agent: &AgentId) -> Option<bool> {
+        Some(self.contacts.of(agent)?.1.answers())
+    }
+
+    /// Returns `true` if the engine of the agent was silent for so long that nothing of it runs there any more.
+    pub(super) fn is_lost(&self, agent: &AgentId) -> bool {
+        self.contacts.of(agent).is_some_and(|(_, contact)| contact.is_lost())
     }
 
     /// Returns `true` if the subject can't be given up now: its sandbox may run on in an engine that is silent, and can't be
     /// removed. In the machine's own engine nothing runs while that is silent.
     pub(super) fn is_stuck(&self, subject: &LeaseSubject) -> bool {
-        let Some(agent) = subject.as_agent() else { return false };
-        self.contacts.of(&agent).is_some_and(|(engine, contact)| {
+        self.contact(subject).is_some_and(|(engine, contact)| {
             !engine.is_local() && contact.silent.is_some() && !contact.is_lost()
         })
     }
@@ -201,10 +203,7 @@ async fn look(gateway: &Gateway) -> Result<LookedAt, SandboxError> {
     let (engines, agents) = (gateway.swarm.engines(), look_for_agents(gateway).await?);
     let names: BTreeSet<EngineName> = agents.values().cloned().collect();
     let asked = names.into_iter().map(|name| async move {
-        let problem = match engines.find_any(&name)? {
-            AgentPlace::Engine(found) => found.engine.ping().await.err(),
-            AgentPlace::Cluster(found) => found.client.ping().await.err(),
-        };
+        let problem = engines.find_any(&name)?.ping().await.err();
         Some((name, problem))
     });
     let problems = future::join_all(asked).await.into_iter().flatten().collect();
@@ -338,18 +337,18 @@ mod tests {
 
     #[test]
     fn a_sandbox_that_may_run_on_keeps_its_agent_here() {
-        let ada = LeaseSubject::agent(&id("ada"));
+        let ada = id("ada");
         let silent = &[(0, true), (15_000, false)];
         let lost = &[(0, true), (15_000, false), (105_000, false)];
         let state = |engine: &str, looks: &[(i64, bool)]| {
             let reach = reach(after(engine, looks), &[]);
-            (reach.answers(&ada), reach.is_stuck(&ada), reach.is_lost(&ada))
+            (reach.answers(&ada), reach.is_stuck(&LeaseSubject::agent(&ada)), reach.is_lost(&ada))
         };
         assert_eq!(state("far", &silent[..1]), (Some(true), false, false));
         assert_eq!(state("far", silent), (Some(false), true, false));
         assert_eq!(state("far", lost), (Some(false), false, true));
         assert_eq!(state("local", silent), (Some(false), false, false));
-        assert_eq!(reach(after("far", silent), &[]).answers(&LeaseSubject::agent(&id("bob"))), None);
+        assert_eq!(reach(after("far", silent), &[]).answers(&id("bob")), None);
     }
 
     #[test]

@@ -311,7 +311,8 @@ pub(crate) async fn remove(
         };
     }
     let mut left = Vec::new();
-    let reached = ping(&found).await;
+    // The person reads within seconds that it does not answer.
+    let reached = found.ping().await;
     if reached.is_ok() {
         // It may answer again.
         let kept = Box::pin(own_workspaces(swarm.home(), &found, &workspaces)).await;
@@ -533,14 +534,6 @@ async fn answers(found: &AgentPlace) -> bool {
     match found {
         AgentPlace::Engine(found) => found.engine.first_ping().await.is_ok(),
         AgentPlace::Cluster(found) => found.client.ping().await.is_ok(),
-    }
-}
-
-/// Asks an engine if it answers: the person reads within seconds that it does not.
-async fn ping(found: &AgentPlace) -> Result<(), SandboxError> {
-    match found {
-        AgentPlace::Engine(found) => found.engine.ping().await,
-        AgentPlace::Cluster(found) => found.client.ping().await.map(drop),
     }
 }
 

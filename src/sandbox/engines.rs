@@ -91,6 +91,18 @@ impl AgentPlace {
         }
     }
 
+    /// Asks if it answers.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if it does not answer within some seconds.
+    pub(crate) async fn ping(&self) -> Result<(), SandboxError> {
+        match self {
+            Self::Engine(found) => found.engine.ping().await,
+            Self::Cluster(found) => found.client.ping().await.map(drop),
+        }
+    }
+
     /// Returns the engine, for what only Docker engines have.
     fn engine(self, agent: &AgentId) -> Result<PlacedEngine, SandboxError> {
         match self {
