@@ -130,6 +130,11 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Returns a problem with the command or the step that mends it, if one is known, as a sentence for people.
+pub(crate) fn to_mend(problem: &str, hint: Option<&str>) -> String {
+    hint.map_or_else(|| problem.to_owned(), |hint| format!("{problem}; to mend it: {hint}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

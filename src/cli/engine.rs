@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::reconnect::{Reconnector, Repeat};
 use super::{Context, Exit, Failure, images, person};
 use crate::config::{self, ClusterAddress, Config, EngineAddress, docker, engines, secret};
-use crate::error::Kind;
+use crate::error::{Kind, to_mend};
 use crate::gateway::routes::engines::{DrainBody, NewEngine};
 use crate::home::Home;
 use crate::id::EngineName;
@@ -388,9 +388,9 @@ fn show(name: &EngineName, check: bool, context: &Context) -> Result<Exit, Failu
         row("agent", agent_text(agent));
     }
     for check in items(&answer["checks"]) {
-        let mend = check["hint"].as_str().map(|hint| format!("; to mend it: {hint}")).unwrap_or_default();
         let verdict = if check["ok"] == true { "ok" } else { "FAILED" };
-        row(text(&check["name"]), format!("{verdict}: {}{mend}", text(&check["message"])));
+        let found = format!("{verdict}: {}", text(&check["message"]));
+        row(text(&check["name"]), to_mend(&found, check["hint"].as_str()));
     }
     context.printer.table(&facts);
     Ok(exit)

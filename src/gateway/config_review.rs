@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::config::ignored::{self, IgnoredSetting};
 use crate::config::{Config, SandboxMode, ineffective};
+use crate::error::to_mend;
 use crate::home::Home;
 use crate::provider::{Catalog, effort, price};
 use crate::runtime::model_problem;
@@ -22,8 +23,7 @@ pub(super) fn warnings(home: &Home, document: &Value, config: &Config) -> Vec<St
     for agent in &config.agents {
         let problem = model_problem::of_agent(agent, config, &catalog);
         found.extend(problem.map(|problem| {
-            let hint = problem.hint.map(|hint| format!("; to mend it: {hint}")).unwrap_or_default();
-            format!("{} can't work: {}{hint}", agent.id, problem.message)
+            to_mend(&format!("{} can't work: {}", agent.id, problem.message), problem.hint.as_deref())
         }));
     }
     let engine = Engine::from_env();

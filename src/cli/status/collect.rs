@@ -12,7 +12,7 @@ use crate::checkpoint::Checkpoints;
 use crate::cli::{database, settings, team, write_check};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
-use crate::error::chain;
+use crate::error::{chain, to_mend};
 use crate::generation::pending_rollback;
 use crate::home::lock::Lock;
 use crate::home::{FORMAT, Home, instance, version};
@@ -67,16 +67,13 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         Some(_) => engine::from_gateway(&said),
         None => engine::ask(home, config.as_ref()).await,
     };
-    let engines = match said.get("engines").filter(|engines| !engines.is_null()) {
-        Some(engines) => Some(engines.clone()),
+    let engines = match known(&said, "engines") {
+        Some(engines) => Some(engines),
         None => engine::others(home, config.as_ref()).await,
     };
     warnings.extend(engine::warnings(engines.as_ref()));
     // Without a gateway it is what the last one has written.
-    let storage = match said.get("storage").filter(|storage| !storage.is_null()) {
-        Some(storage) => Some(storage.clone()),
-        None => storage::written(home, config.as_ref(), &mut warnings),
-    };
+    let storage = known(&said, "storage").or_else(|| storage::written(home, config.as_ref(), &mut warnings));
     warnings.extend(storage::warnings(storage.as_ref()));
     warnings.extend(config.iter().flat_map(|config| missing_files(home, config)));
     warnings.extend(missing_packages(home, &said));
@@ -113,20 +110,20 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         openclaw,
         frozen: frozen.home().cloned(),
         agents,
-        team: said.get("team").filter(|team| !team.is_null()).cloned(),
-        parked: said.get("parked").filter(|parked| !parked.is_null()).cloned(),
-        bridges: said.get("bridges").filter(|bridges| !bridges.is_null()).cloned(),
-        projects: said.get("projects").filter(|projects| !projects.is_null()).cloned(),
-        races: said.get("races").filter(|races| !races.is_null()).cloned(),
-        mcp_servers: said.get("mcpServers").filter(|servers| !servers.is_null()).cloned(),
-        schedules: said.get("schedules").filter(|schedules| !schedules.is_null()).cloned(),
-        skills: said.get("skills").filter(|skills| !skills.is_null()).cloned(),
-        hooks: said.get("hooks").filter(|hooks| !hooks.is_null()).cloned(),
-        people: said.get("people").filter(|people| !people.is_null()).cloned(),
-        dashboard: said.get("dashboard").filter(|dashboard| !dashboard.is_null()).cloned(),
-        telemetry: said.get("telemetry").filter(|telemetry| !telemetry.is_null()).cloned(),
-        gateways: said.get("gateways").filter(|gateways| !gateways.is_null()).cloned(),
-        search_index: said.get("searchIndex").filter(|index| !index.is_null()).cloned(),
+        team: known(&said, "team"),
+        parked: known(&said, "parked"),
+        bridges: known(&said, "bridges"),
+        projects: known(&said, "projects"),
+        races: known(&said, "races"),
+        mcp_servers: known(&said, "mcpServers"),
+        schedules: known(&said, "schedules"),
+        skills: known(&said, "skills"),
+        hooks: known(&said, "hooks"),
+        people: known(&said, "people"),
+        dashboard: known(&said, "dashboard"),
+        telemetry: known(&said, "telemetry"),
+        gateways: known(&said, "gateways"),
+        search_index: known(&said, "searchIndex"),
         storage,
         engines,
         engine,
@@ -135,6 +132,11 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
     };
     measure_processes(&mut report);
     report
+}
+
+/// Returns a part of what the gateway has said, unless it is `null`.
+pub(super) fn known(said: &Value, part: &str) -> Option<Value> {
+    said.get(part).filter(|part| !part.is_null()).cloned()
 }
 
 /// Returns what needs attention about the agents and their settings.
@@ -169,7 +171,7 @@ fn agent_warnings(home: &Home, config: Option<&Config>, agents: &[AgentReport]) 
 /// Returns a warning for each agent that waits for files of a lost engine.
 fn missing_files(home: &Home, config: &Config) -> Vec<String> {
     let missing = Checkpoints::all_missing_files(home, config).into_iter();
-    missing.map(|found| format!("{}; to mend it: {}", found.message, found.hint)).collect()
+    missing.map(|found| to_mend(&found.message, Some(&found.hint))).collect()
 }
 
 /// Returns a warning for each agent of this gateway whose packages are in the store of another one.
@@ -178,7 +180,7 @@ fn missing_packages(home: &Home, said: &Value) -> Vec<String> {
     let agents = own.and_then(|own| own["agents"].as_array()).into_iter().flatten();
     let agents = agents.filter_map(|agent| agent.as_str()?.parse::<AgentId>().ok());
     let missing = agents.filter_map(|agent| nix_store::missing_packages(home, &agent));
-    missing.map(|found| format!("{}; to mend it: {}", found.message, found.hint)).collect()
+    missing.map(|found| to_mend(&found.message, Some(&found.hint))).collect()
 }
 
 /// Returns the warning about a rollback that was killed.

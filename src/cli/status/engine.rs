@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::team;
-use super::collect::TIMEOUT;
+use super::collect::{TIMEOUT, known};
 use super::report::DockerReport;
 use crate::config::Config;
-use crate::error::{Explain as _, chain};
+use crate::error::{Explain as _, chain, to_mend};
 use crate::gateway::engines::advice;
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
@@ -17,16 +17,15 @@ use crate::sandbox::{containers, names};
 
 /// Returns the state of the engine as the gateway reported it.
 pub(crate) fn from_gateway(said: &Value) -> EngineReport {
-    let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
     EngineReport {
         docker: DockerReport {
             reachable: said["docker"]["reachable"].as_bool().or(Some(true)),
             problem: said["docker"]["problem"].as_str().map(str::to_owned),
             hint: said["docker"]["hint"].as_str().map(str::to_owned),
         },
-        containers: known("containers"),
-        images: known("images"),
-        store: known("store"),
+        containers: known(said, "containers"),
+        images: known(said, "images"),
+        store: known(said, "store"),
     }
 }
 
@@ -63,14 +62,14 @@ pub(crate) fn warnings(engines: Option<&Value>) -> Vec<String> {
     let engines = engines.and_then(Value::as_array).into_iter().flatten();
     let silent = engines.filter(|engine| engine["reachable"] == false && engine["name"] != "local");
     let warning = |engine: &Value| {
-        let text = |key: &str| engine[key].as_str().unwrap_or_default();
         let agents = engine["agents"].as_array().into_iter().flatten();
         let agents: Vec<&str> = agents.filter_map(|agent| agent["id"].as_str()).collect();
         let stuck = match agents.is_empty() {
             true => String::new(),
             false => format!("; these agents can run no command until it does: {}", agents.join(", ")),
         };
-        format!("{}{stuck}; to mend it: {}", text("problem"), text("hint"))
+        let problem = format!("{}{stuck}", engine["problem"].as_str().unwrap_or_default());
+        to_mend(&problem, engine["hint"].as_str())
     };
     silent.map(warning).collect()
 }

@@ -260,14 +260,8 @@ const MOST_NAMED_AGENTS: usize = 8;
 fn shared_line(shared: &Value) -> StyledLine {
     let text = |key: &str| shared[key].as_str().unwrap_or_default();
     let own = if shared["own"] == true { ", this one" } else { "" };
-    let names: Vec<&str> =
-        shared["agents"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let agents = match shared["leases"]["agent"].as_u64().unwrap_or_default() {
-        0 => "no agents".to_owned(),
-        1 => format!("1 agent ({})", names.join(", ")),
-        count if names.len() > MOST_NAMED_AGENTS => format!("{count} agents"),
-        count => format!("{count} agents ({})", names.join(", ")),
-    };
+    let agents: Vec<String> = shared["agents"].as_array().into_iter().flatten().map(brief).collect();
+    let agents = counted_agents(&agents);
     let turns = match (shared["turns"]["running"].as_u64(), shared["turns"]["waiting"].as_u64()) {
         (Some(0), Some(0)) | (None, _) | (_, None) => String::new(),
         (Some(running), Some(waiting)) => format!(", turns: {running} running, {waiting} waiting"),
@@ -332,10 +326,9 @@ fn storage_line(storage: &Value) -> StyledLine {
             Some(at) => line.plain(format!("; {kind} copied {} ago", ago(clock::unix_ms() - at))),
             None => line.plain(format!("; no {kind} copied yet")),
         };
-        let waiting = copies["waiting"].as_array().into_iter().flatten();
-        let waiting: Vec<String> = waiting.map(brief).collect();
-        let failed = copies["failed"].as_array().into_iter().flatten();
-        let failed: Vec<String> = failed.map(|problem| brief(&problem["agent"])).collect();
+        let list = |key: &str| copies[key].as_array().into_iter().flatten();
+        let waiting: Vec<String> = list("waiting").map(brief).collect();
+        let failed: Vec<String> = list("failed").map(|problem| brief(&problem["agent"])).collect();
         if !waiting.is_empty() {
             line = line.plain(format!(", waiting: {}", counted_agents(&waiting)));
         }
@@ -349,6 +342,7 @@ fn storage_line(storage: &Value) -> StyledLine {
 /// Returns the number of agents, with their ids if they are few.
 fn counted_agents(ids: &[String]) -> String {
     match ids {
+        [] => "no agents".to_owned(),
         [one] => format!("1 agent ({one})"),
         ids if ids.len() > MOST_NAMED_AGENTS => format!("{} agents", ids.len()),
         ids => format!("{} agents ({})", ids.len(), ids.join(", ")),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::checkpoint::remote::progress::StorageStatus;
 use crate::config::Config;
-use crate::error::chain;
+use crate::error::{chain, to_mend};
 use crate::home::Home;
 
 /// Returns the state that a gateway has written last. `None` if there is no second place, or if the state can't be read, which is
@@ -24,8 +24,7 @@ pub(crate) fn written(home: &Home, config: Option<&Config>, warnings: &mut Vec<S
 pub(crate) fn warnings(storage: Option<&Value>) -> Vec<String> {
     let copies = storage.into_iter().flat_map(|storage| [&storage["checkpoints"], &storage["conversations"]]);
     let failed = copies.filter_map(|copies| copies["failed"].as_array()).flatten();
-    let text = |problem: &Value, key: &str| problem[key].as_str().unwrap_or_default().to_owned();
     failed
-        .map(|problem| format!("{}; to mend it: {}", text(problem, "message"), text(problem, "hint")))
+        .map(|problem| to_mend(problem["message"].as_str().unwrap_or_default(), problem["hint"].as_str()))
         .collect()
 }
