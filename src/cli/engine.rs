@@ -114,25 +114,29 @@ struct Certificates {
 }
 
 impl Certificates {
-    fn given(&self) -> [(CertificateFile, Option<&PathBuf>); 3] {
-        [
-            (CertificateFile::Authority, self.ca.as_ref()),
-            (CertificateFile::Certificate, self.cert.as_ref()),
-            (CertificateFile::Key, self.key.as_ref()),
-        ]
+    fn path(&self, file: CertificateFile) -> Option<&Path> {
+        let path = match file {
+            CertificateFile::Authority => &self.ca,
+            CertificateFile::Certificate => &self.cert,
+            CertificateFile::Key => &self.key,
+        };
+        path.as_deref()
+    }
+
+    /// Returns the files that are given.
+    fn given(&self) -> impl Iterator<Item = CertificateFile> {
+        CertificateFile::ALL.into_iter().filter(move |file| self.path(*file).is_some())
     }
 
     /// Returns the names of the given files, as in `cert, key`.
     fn names(&self) -> String {
-        let all = [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)];
-        let given = all.into_iter().filter(|(_, path)| path.is_some()).map(|(name, _)| name);
-        given.collect::<Vec<_>>().join(", ")
+        self.given().map(CertificateFile::name).collect::<Vec<_>>().join(", ")
     }
 
     /// Reads the given files, and the others from the secrets of the home. All three must be there, and fit together.
     fn read(&self, home: &Home, engine: &EngineName) -> Result<CertificateTexts, Failure> {
-        let one = |path: Option<&Path>, file: CertificateFile| -> Result<String, Failure> {
-            let text = match path {
+        let one = |file: CertificateFile| -> Result<String, Failure> {
+            let text = match self.path(file) {
                 Some(path) => Some(read_certificate(path)?),
                 None => secret::get(home, &file.secret(engine))?,
             };
@@ -143,9 +147,9 @@ impl Certificates {
             text.ok_or_else(missing)
         };
         let texts = CertificateTexts {
-            authority: one(self.ca.as_deref(), CertificateFile::Authority)?,
-            certificate: one(self.cert.as_deref(), CertificateFile::Certificate)?,
-            key: one(self.key.as_deref(), CertificateFile::Key)?,
+            authority: one(CertificateFile::Authority)?,
+            certificate: one(CertificateFile::Certificate)?,
+            key: one(CertificateFile::Key)?,
         };
         let help = format!("flock engine renew {engine} --help");
         texts.check().map_err(|why| Failure::new(Kind::Usage, why).hint(help))?;
@@ -154,10 +158,8 @@ impl Certificates {
 
     /// Keeps the texts of the given files among the secrets of the home.
     fn keep(&self, home: &Home, engine: &EngineName, texts: &CertificateTexts) -> Result<(), Failure> {
-        for (file, path) in self.given() {
-            if path.is_some() {
-                secret::set(home, &file.secret(engine), texts.of(file))?;
-            }
+        for file in self.given() {
+            secret::set(home, &file.secret(engine), texts.of(file))?;
         }
         Ok(())
     }
@@ -266,7 +268,7 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
                     "--image, --storage, --storage-class and --kubeconfig are for k8s:// addresses only";
                 return Err(usage(text.to_owned()));
             }
-            _ if args.certificates.given().iter().any(|(_, path)| path.is_some()) => {
+            _ if args.certificates.given().next().is_some() => {
                 return Err(usage("--ca, --cert and --key are for tcp:// addresses only".to_owned()));
             }
             _ => {}
@@ -324,10 +326,9 @@ fn add_checked(
 /// the hint is `again`, the command that gives others.
 async fn connect(engine: &Engine, again: String) -> Result<(), Failure> {
     engine.first_ping().await.map_err(|error| {
-        let hint = match error.way_hint() {
-            Some(hint) if hint.contains(" engine renew ") => again,
-            Some(hint) => hint,
-            None => "start the engine, and look at its log".to_owned(),
+        let hint = match error.way().is_some_and(|way| way.needs_certificates) {
+            true => again,
+            false => error.way_hint().unwrap_or_else(|| "start the engine, and look at its log".to_owned()),
         };
         Failure::from(error).hint(hint)
     })
@@ -438,7 +439,7 @@ fn renew(
         let text = format!("there is no engine {name} with TLS");
         return Err(Failure::new(Kind::Usage, text).hint("flock engine list"));
     };
-    if certificates.given().iter().all(|(_, path)| path.is_none()) {
+    if certificates.given().next().is_none() {
         let text = "one of --ca, --cert and --key is needed";
         return Err(Failure::new(Kind::Usage, text).hint("flock engine renew --help"));
     }

@@ -37,11 +37,18 @@ pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 pub(crate) struct RouteError {
     text: String,
     hint: Option<String>,
+    /// `true` if other certificates of this home mend it.
+    pub(crate) needs_certificates: bool,
 }
 
 impl RouteError {
     fn new(text: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { text: text.into(), hint: Some(hint.into()) }
+        Self { text: text.into(), hint: Some(hint.into()), needs_certificates: false }
+    }
+
+    /// Returns a reason that other certificates of this home mend.
+    fn of_certificates(text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { needs_certificates: true, ..Self::new(text, hint) }
     }
 
     /// Returns the reason of an engine that is not in the configuration any more.
@@ -70,7 +77,7 @@ impl Explain for RouteError {
 
 impl From<SshError> for RouteError {
     fn from(error: SshError) -> Self {
-        Self { text: chain(&error), hint: error.hint() }
+        Self { text: chain(&error), hint: error.hint(), needs_certificates: false }
     }
 }
 
@@ -138,10 +145,10 @@ impl Route {
         };
         match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
             Ok(connected) => connected,
-            Err(_) => Err(RouteError {
-                text: format!("no connection to {} within {limit} seconds", self.place()),
-                hint: Some(self.hint()),
-            }),
+            Err(_) => {
+                let text = format!("no connection to {} within {limit} seconds", self.place());
+                Err(RouteError::new(text, self.hint()))
+            }
         }
     }
 

@@ -236,8 +236,14 @@ impl SandboxError {
     /// Returns what mends the way to an engine on another machine, if that way is what failed.
     #[must_use]
     pub(crate) fn way_hint(&self) -> Option<String> {
+        self.way()?.hint()
+    }
+
+    /// Returns the reason why the way to an engine on another machine failed.
+    #[must_use]
+    pub(crate) fn way(&self) -> Option<&RouteError> {
         match self {
-            Self::Unavailable { source, .. } => source.downcast_ref::<RouteError>()?.hint(),
+            Self::Unavailable { source, .. } => source.downcast_ref(),
             _ => None,
         }
     }

@@ -29,14 +29,18 @@ pub(crate) enum CertificateFile {
 impl CertificateFile {
     pub(crate) const ALL: [Self; 3] = [Self::Authority, Self::Certificate, Self::Key];
 
-    /// Returns the name of the secret.
-    pub(crate) fn secret(self, engine: &EngineName) -> String {
-        let part = match self {
+    /// Returns the name, which is also that of its option.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
             Self::Authority => "ca",
             Self::Certificate => "cert",
             Self::Key => "key",
-        };
-        format!("engine-{engine}.{part}.pem")
+        }
+    }
+
+    /// Returns the name of the secret.
+    pub(crate) fn secret(self, engine: &EngineName) -> String {
+        format!("engine-{engine}.{}.pem", self.name())
     }
 }
 
@@ -112,7 +116,7 @@ impl TlsRoute {
             Source::Given(given) => Ok(given.clone()),
         };
         let config = given.and_then(|given| client_config(&given)).map_err(|text| {
-            RouteError::new(
+            RouteError::of_certificates(
                 text,
                 format!("flock engine renew {} --ca CA.pem --cert CERT.pem --key KEY.pem", self.name),
             )
@@ -154,11 +158,11 @@ impl TlsRoute {
         let renew = format!("flock engine renew {}", self.name);
         match meaning(error) {
             Meaning::Theirs(why) => RouteError::new(format!("the certificate of {place} {why}"), self.hint()),
-            Meaning::OtherAuthority => RouteError::new(
+            Meaning::OtherAuthority => RouteError::of_certificates(
                 format!("the certificate of {place} is not signed by the given authority"),
                 format!("{renew} --ca CA.pem"),
             ),
-            Meaning::Ours(why) => RouteError::new(
+            Meaning::Ours(why) => RouteError::of_certificates(
                 format!("{place} refuses the certificate of this home: {why}"),
                 format!("{renew} --cert CERT.pem --key KEY.pem"),
             ),
