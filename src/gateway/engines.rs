@@ -22,7 +22,7 @@ use crate::id::{AgentId, EngineName};
 use crate::nix_store::PackageStores;
 use crate::sandbox::engine_check::{self, EngineCheck};
 use crate::sandbox::engine_route::CertificateFile;
-use crate::sandbox::engines::{AgentPlace, AskedEngine, PlacedCluster, PlacedEngine, PlannedMove, is_placed};
+use crate::sandbox::engines::{AgentPlace, AskedEngine, PlannedMove, is_placed};
 use crate::sandbox::kubernetes::access::ClusterAccess;
 use crate::sandbox::kubernetes::{cluster_check, relocation};
 use crate::sandbox::placed_sandbox::PlacedSandbox;
@@ -194,15 +194,7 @@ pub(crate) async fn add(
     if let Some(cluster) = &wanted.cluster {
         cluster.check().map_err(|(key, why)| ApiError::invalid("usage", format!("{key} {why}")))?;
     }
-    let found = match PlacedCluster::of(swarm.home(), &wanted) {
-        Some(placed) => AgentPlace::Cluster(placed),
-        None => {
-            let engine =
-                Arc::new(crate::sandbox::engine::Engine::named(swarm.home(), name.clone(), address.clone()));
-            AgentPlace::Engine(PlacedEngine { name: name.clone(), engine, runtime: wanted.runtime.clone() })
-        }
-    };
-    let checks = check(swarm, &found, &wanted).await;
+    let checks = check(swarm, &AgentPlace::of(swarm.home(), &wanted), &wanted).await;
     if let Some(bad) = checks.iter().find(|check| !check.ok) {
         let text = format!("the engine at {address} can't hold sandboxes: {}: {}", bad.name, bad.message);
         let refused = ApiError::conflict("engine_unfit", text);
@@ -364,17 +356,9 @@ pub(crate) async fn remove(
 async fn own_workspaces(home: &Home, found: &AgentPlace, agents: &[AgentId]) -> Vec<AgentId> {
     let mut own = Vec::new();
     for agent in agents {
-        let refusal = match (elsewhere::read(&home.workspace(agent)), found) {
-            (Some(mark), AgentPlace::Engine(found)) => {
-                workspace_volume::refusal(&found.engine, home, agent, &mark).await
-            }
-            (Some(mark), AgentPlace::Cluster(placed)) => {
-                relocation::refusal(placed, home, agent, &mark).await
-            }
-            (None, _) => continue,
-        };
+        let Some(mark) = elsewhere::read(&home.workspace(agent)) else { continue };
         // An engine that does not tell may have the only copy of the files.
-        if !matches!(refusal, Ok(Some(_))) {
+        if !matches!(found.refusal(home, agent, &mark).await, Ok(Some(_))) {
             own.push(agent.clone());
         }
     }

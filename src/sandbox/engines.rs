@@ -9,13 +9,15 @@ use tokio::sync::OnceCell;
 
 use crate::clock;
 use crate::config::{Agent, ClusterAddress, ClusterSettings, Config, EngineSettings, SandboxMode};
-use crate::home::{Home, elsewhere};
+use crate::home::Home;
+use crate::home::elsewhere::{self, Mark};
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::kubernetes::client::ClusterClient;
+use crate::sandbox::kubernetes::relocation;
 use crate::sandbox::placement::{self, AgentNeeds, EngineOffer, EngineState, NoEngine, Placement};
-use crate::sandbox::{SandboxError, containers, names, spec};
+use crate::sandbox::{SandboxError, containers, names, spec, workspace_volume};
 use crate::store::{Store, StoreError};
 use crate::sync::lock;
 
@@ -82,6 +84,19 @@ pub enum AgentPlace {
 }
 
 impl AgentPlace {
+    /// Returns the engine or the cluster that these settings describe, with a client of its own.
+    #[must_use]
+    pub(crate) fn of(home: &Home, settings: &EngineSettings) -> Self {
+        PlacedCluster::of(home, settings).map_or_else(
+            || {
+                let (name, address) = (settings.name.clone(), settings.address.clone().unwrap_or_default());
+                let engine = Arc::new(Engine::named(home, name.clone(), address));
+                Self::Engine(PlacedEngine { name, engine, runtime: settings.runtime.clone() })
+            },
+            Self::Cluster,
+        )
+    }
+
     /// Returns the name of the engine or the cluster.
     #[must_use]
     pub(crate) const fn name(&self) -> &EngineName {
@@ -100,6 +115,24 @@ impl AgentPlace {
         match self {
             Self::Engine(found) => found.engine.ping().await,
             Self::Cluster(found) => found.client.ping().await.map(drop),
+        }
+    }
+
+    /// Returns why a home may not use the volume that the workspace of its agent is: another home has made it. Returns `None` if
+    /// it may, or if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the place does not tell.
+    pub(crate) async fn refusal(
+        &self,
+        home: &Home,
+        agent: &AgentId,
+        mark: &Mark,
+    ) -> Result<Option<SandboxError>, SandboxError> {
+        match self {
+            Self::Engine(found) => workspace_volume::refusal(&found.engine, home, agent, mark).await,
+            Self::Cluster(found) => relocation::refusal(found, home, agent, mark).await,
         }
     }
 

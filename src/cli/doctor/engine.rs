@@ -8,14 +8,12 @@ use super::super::team;
 use super::check::{Check, CheckState};
 use crate::config::{Config, SandboxMode};
 use crate::home::Home;
-use crate::home::elsewhere::Mark;
-use crate::id::{AgentId, EngineName};
+use crate::id::EngineName;
 use crate::nix_store::{self, Flake, NixError, Pin};
-use crate::sandbox::SandboxError;
 use crate::sandbox::advisory::{self, Advisory, Component};
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::engine_check::{self, EngineCheck};
-use crate::sandbox::engines::PlacedCluster;
+use crate::sandbox::engines::{AgentPlace, PlacedEngine};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::kubernetes::{cluster_check, relocation};
 use crate::sandbox::workspace_volume;
@@ -57,34 +55,22 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
     let own = Arc::new(Engine::from_env());
     let others = config.engines.iter().filter(|engine| !engine.name.is_local());
     let checked = others.map(|settings| {
-        let (address, own) = (settings.address.clone().unwrap_or_default(), Arc::clone(&own));
-        let engine = Arc::new(Engine::named(home, settings.name.clone(), address));
-        let cluster = PlacedCluster::of(home, settings);
+        let (place, own) = (AgentPlace::of(home, settings), Arc::clone(&own));
         async move {
-            if let Some(placed) = cluster {
-                let checks = Box::pin(cluster_check::run(home, config, settings, &placed)).await;
-                let is_good = checks.iter().all(|check| check.ok);
-                let mut checks: Vec<_> =
-                    checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
-                if is_good {
-                    checks.extend(unclaimed_in(&placed, home).await);
-                    for (agent, mark) in marks_in(home, &settings.name) {
-                        let refusal = relocation::refusal(&placed, home, &agent, &mark).await;
-                        checks.extend(of_other_home(refusal));
-                    }
+            let (checks, is_remote) = match &place {
+                AgentPlace::Engine(PlacedEngine { engine, .. }) => {
+                    let checks = Box::pin(engine_check::run(home, config, settings, engine, &[own])).await;
+                    (checks, engine.is_remote())
                 }
-                return checks;
-            }
-            let checks = Box::pin(engine_check::run(home, config, settings, &engine, &[own])).await;
+                AgentPlace::Cluster(placed) => {
+                    (Box::pin(cluster_check::run(home, config, settings, placed)).await, true)
+                }
+            };
             let is_good = checks.iter().all(|check| check.ok);
             let mut checks: Vec<_> =
                 checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
-            if is_good && engine.is_remote() {
-                checks.extend(unclaimed(&engine, home, &settings.name).await);
-                for (agent, mark) in marks_in(home, &settings.name) {
-                    let refusal = workspace_volume::refusal(&engine, home, &agent, &mark).await;
-                    checks.extend(of_other_home(refusal));
-                }
+            if is_good && is_remote {
+                checks.extend(workspaces(home, &place).await);
             }
             checks
         }
@@ -92,50 +78,36 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
     futures_util::future::join_all(checked).await.into_iter().flatten().collect()
 }
 
-/// Warns of workspaces in an engine on another machine that belong to no agent.
-async fn unclaimed(engine: &Engine, home: &Home, name: &EngineName) -> Vec<Check> {
+/// Warns of workspaces in an engine on another machine that belong to no agent, and reports those that another home has made, of
+/// which this one is a copy.
+async fn workspaces(home: &Home, place: &AgentPlace) -> Vec<Check> {
     const NAME: &str = "engines";
-    match workspace_volume::unclaimed(engine, home).await {
-        Ok(found) => found
-            .into_iter()
-            .map(|volume| {
-                let text = format!("{name}: the volume {volume} is the workspace of no agent of this home");
-                Check::warn(NAME, text, format!("docker volume rm {volume}, on the machine of {name}"))
-            })
-            .collect(),
+    let name = place.name();
+    let unclaimed = match place {
+        AgentPlace::Engine(found) => workspace_volume::unclaimed(&found.engine, home).await,
+        AgentPlace::Cluster(placed) => relocation::unclaimed(placed, home).await,
+    };
+    let warn = |volume: String| {
+        let text = format!("{name}: the volume {volume} is the workspace of no agent of this home");
+        let removal = match place {
+            AgentPlace::Engine(_) => format!("docker volume rm {volume}, on the machine of {name}"),
+            AgentPlace::Cluster(placed) => placed.client.address().removal_of(&volume),
+        };
+        Check::warn(NAME, text, removal)
+    };
+    let mut checks: Vec<Check> = match unclaimed {
+        Ok(found) => found.into_iter().map(warn).collect(),
         Err(error) => vec![Check::failed(NAME, error.into())],
+    };
+    // A mark that can't be read is reported with the volumes that no mark has.
+    for (agent, mark) in workspace_volume::marks(home).unwrap_or_default() {
+        if mark.engine == *name
+            && let Some(error) = place.refusal(home, &agent, &mark).await.unwrap_or_else(Some)
+        {
+            checks.push(Check::failed(NAME, error.into()));
+        }
     }
-}
-
-/// Warns of workspaces in a cluster that belong to no agent.
-async fn unclaimed_in(placed: &PlacedCluster, home: &Home) -> Vec<Check> {
-    const NAME: &str = "engines";
-    match relocation::unclaimed(placed, home).await {
-        Ok(found) => found
-            .into_iter()
-            .map(|claim| {
-                let text =
-                    format!("{}: the volume {claim} is the workspace of no agent of this home", placed.name);
-                Check::warn(NAME, text, placed.client.address().removal_of(&claim))
-            })
-            .collect(),
-        Err(error) => vec![Check::failed(NAME, error.into())],
-    }
-}
-
-/// Returns the workspaces that are in an engine. A mark that can't be read is reported with the volumes that no mark has.
-fn marks_in(home: &Home, name: &EngineName) -> Vec<(AgentId, Mark)> {
-    let mut marks = workspace_volume::marks(home).unwrap_or_default();
-    marks.retain(|(_, mark)| mark.engine == *name);
-    marks
-}
-
-/// Reports a workspace that another home has made, of which this one is a copy.
-fn of_other_home(refusal: Result<Option<SandboxError>, SandboxError>) -> Option<Check> {
-    match refusal {
-        Ok(None) => None,
-        Ok(Some(error)) | Err(error) => Some(Check::failed("engines", error.into())),
-    }
+    checks
 }
 
 fn of_other(name: &EngineName, check: EngineCheck) -> Check {
