@@ -19,7 +19,7 @@ use crate::error::chain;
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::SandboxError;
 use crate::sandbox::engines::is_placed;
-use crate::store::{Epoch, LeaseSubject, Store, StoreError};
+use crate::store::{Epoch, LeaseSubject, LivingGateway, StoreError};
 use crate::swarm::lease::Fitness;
 
 /// The pause between two looks at the engines.
@@ -109,22 +109,11 @@ pub(super) struct EngineReach {
 }
 
 impl EngineReach {
-    /// Reads what the other gateways say, if it matters.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database can't be read.
-    pub(super) async fn look(
-        store: &Store,
-        me: Epoch,
-        contacts: Arc<EngineContacts>,
-    ) -> Result<Self, StoreError> {
-        if contacts.all_answer() {
-            return Ok(Self { contacts, others: Vec::new() });
-        }
-        let told = store.gateways().engines().await?;
-        let others = told.into_iter().filter(|(epoch, _)| *epoch != me).map(|(_, engines)| engines);
-        Ok(Self { others: others.collect(), contacts })
+    /// Compares what this gateway has seen with what the others say, if it matters.
+    pub(super) fn new(me: Epoch, contacts: Arc<EngineContacts>, living: &[LivingGateway]) -> Self {
+        let all_answer = contacts.all_answer();
+        let others = living.iter().filter(|other| other.epoch != me && !all_answer);
+        Self { others: others.map(|other| other.engines.clone()).collect(), contacts }
     }
 
     /// Returns the fitness of this gateway for a subject.

@@ -95,7 +95,7 @@ async fn step(
     let leases = store.leases().list().await?;
     let leases: BTreeMap<_, _> = leases.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
     let living: Vec<Epoch> = beat.living.iter().map(|living| living.epoch).collect();
-    let reach = EngineReach::look(store, epoch, contacts).await?;
+    let reach = EngineReach::new(epoch, contacts, &beat.living);
     departures.tidy(gateway, &reach).await;
     let lacking = abilities.look(gateway);
     let is_able = |subject: &LeaseSubject| !lacking.contains_key(subject) && !departures.is_removing(subject);

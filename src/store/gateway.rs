@@ -5,7 +5,7 @@
 //! the lock that all changes take. So the times here decide only when a gateway may be ended, and never if it may write.
 //! All of them are of the database's clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::notice::NoticeKind;
 use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
@@ -62,6 +62,8 @@ pub struct LivingGateway {
     pub beat_until: i64,
     /// `None` for one that takes no requests from others (yet).
     pub peer: Option<PeerAddress>,
+    /// The engines that answer it, as far as it has said so.
+    pub engines: BTreeSet<EngineName>,
 }
 
 /// The right of a gateway to end others that gave no sign of life.
@@ -85,10 +87,12 @@ pub struct Beat {
     pub living: Vec<LivingGateway>,
 }
 
-const COLUMNS: &str = "epoch, home, name, address, version, started_at, beat_until, peer_address, peer_key";
+const COLUMNS: &str =
+    "epoch, home, name, address, version, started_at, beat_until, peer_address, peer_key, engines";
 
 fn gateway(row: &Row<'_>) -> sql::Result<LivingGateway> {
     let peer: (Option<String>, Option<String>) = (row.get(7)?, row.get(8)?);
+    let engines: Option<String> = row.get(9)?;
     Ok(LivingGateway {
         epoch: Epoch(row.get(0)?),
         home: row.get(1)?,
@@ -98,6 +102,8 @@ fn gateway(row: &Row<'_>) -> sql::Result<LivingGateway> {
         started_at: row.get(5)?,
         beat_until: row.get(6)?,
         peer: peer.0.zip(peer.1).map(|(address, key)| PeerAddress { address, key }),
+        // What another version has written in another form counts as no engine.
+        engines: engines.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
     })
 }
 
@@ -172,20 +178,6 @@ impl<A> Gateways<&Database<A>> {
     pub(crate) async fn living(self) -> Result<(i64, Vec<LivingGateway>), StoreError> {
         self.read("look which gateways there are", |connection| {
             Ok((connection.clock()?, living(connection)?))
-        })
-        .await
-    }
-
-    /// Returns the engines that answer each gateway that was not ended, as far as it has said so.
-    pub(crate) async fn engines(self) -> Result<BTreeMap<Epoch, BTreeSet<EngineName>>, StoreError> {
-        let sql = "SELECT epoch, engines FROM gateway WHERE ended_at IS NULL AND engines IS NOT NULL";
-        self.read("look which engines answer the gateways", |connection| {
-            let row = |row: &Row<'_>| {
-                let (epoch, text) = (row.get::<i64>(0)?, row.get::<String>(1)?);
-                // What another version has written in another form counts as no engine.
-                Ok((Epoch(epoch), serde_json::from_str::<BTreeSet<EngineName>>(&text).unwrap_or_default()))
-            };
-            connection.prepare_cached(sql)?.query_map((), row)?.collect()
         })
         .await
     }

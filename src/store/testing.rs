@@ -1,10 +1,10 @@
 //! Changes of the database that only tests make, and the databases of tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use super::gateway::{self, Epoch, NewGateway};
+use super::gateway::{self, Epoch, LivingGateway, NewGateway};
 use super::location::Location;
 use super::postgres::tests::schemas;
 use super::{
@@ -114,6 +114,21 @@ pub(crate) async fn register_gateway_alone(store: &Store, new: NewGateway) -> Ep
         .write("add a gateway", move |transaction| gateway::register_alone(transaction, &new, &run))
         .await
         .unwrap()
+}
+
+/// Returns a gateway of which only its number is known.
+pub(crate) fn living_gateway(epoch: Epoch) -> LivingGateway {
+    LivingGateway {
+        epoch,
+        home: String::new(),
+        name: String::new(),
+        address: String::new(),
+        version: String::new(),
+        started_at: 0,
+        beat_until: 0,
+        peer: None,
+        engines: BTreeSet::new(),
+    }
 }
 
 /// Makes the time until which a gateway lives come this much earlier, as if it had been silent for as long.

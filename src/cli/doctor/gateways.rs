@@ -95,18 +95,14 @@ fn count(gateways: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::testing::living_gateway;
     use crate::store::{Epoch, LeaseSubject, PeerAddress};
 
     fn gateway(epoch: i64, name: &str, address: &str) -> LivingGateway {
         LivingGateway {
-            epoch: Epoch(epoch),
-            home: String::new(),
             name: name.to_owned(),
-            address: String::new(),
-            version: String::new(),
-            started_at: 0,
-            beat_until: 0,
             peer: Some(PeerAddress { address: address.to_owned(), key: String::new() }),
+            ..living_gateway(Epoch(epoch))
         }
     }
 

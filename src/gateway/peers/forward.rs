@@ -164,6 +164,8 @@ fn lost(parts: &Parts, about: &About, owner: &LivingGateway, cause: PeerError) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Epoch;
+    use crate::store::testing::living_gateway;
 
     fn headers(list: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -192,16 +194,7 @@ mod tests {
 
     #[test]
     fn a_client_is_asked_to_repeat_only_what_may_be_repeated() {
-        let owner = LivingGateway {
-            epoch: crate::store::Epoch(2),
-            home: String::new(),
-            name: "box".to_owned(),
-            address: String::new(),
-            version: String::new(),
-            started_at: 0,
-            beat_until: 0,
-            peer: None,
-        };
+        let owner = LivingGateway { name: "box".to_owned(), ..living_gateway(Epoch(2)) };
         let of = |method: Method, list: &[(&'static str, &str)]| {
             let mut parts = Request::new(()).into_parts().0;
             (parts.method, parts.headers) = (method, headers(list));

@@ -283,6 +283,7 @@ pub(super) fn resident_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::testing::living_gateway;
     use crate::store::{Epoch, LeaseSubject};
 
     #[test]
@@ -299,14 +300,12 @@ mod tests {
             lease(LeaseKind::Clock, "", 2),
         ];
         let found = LivingGateway {
-            epoch: Epoch(2),
-            home: "h".to_owned(),
             name: "box".to_owned(),
             address: "127.0.0.1:1".to_owned(),
             version: "1".to_owned(),
             started_at: 9_000,
             beat_until: 20_000 + GATEWAY_LIFETIME_MS,
-            peer: None,
+            ..living_gateway(Epoch(2))
         };
         let wanted = json!({
             "epoch": 2, "name": "box", "address": "127.0.0.1:1", "version": "1", "startedAt": 9,

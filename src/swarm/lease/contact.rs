@@ -92,22 +92,14 @@ impl Hold {
 mod tests {
     use super::*;
     use crate::store::LivingGateway;
+    use crate::store::testing::living_gateway;
 
     fn beat(now: i64, was_late: bool) -> Beat {
         Beat { now, was_late, ended: Vec::new(), living: Vec::new() }
     }
 
     fn living(epoch: i64, beat_until: i64) -> LivingGateway {
-        LivingGateway {
-            epoch: Epoch(epoch),
-            home: String::new(),
-            name: String::new(),
-            address: String::new(),
-            version: String::new(),
-            started_at: 0,
-            beat_until,
-            peer: None,
-        }
+        LivingGateway { beat_until, ..living_gateway(Epoch(epoch)) }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::store::testing::living_gateway;
 use crate::store::{
     Beat, Epoch, GATEWAY_LATE_MS, GATEWAY_LIFETIME_MS, Judging, Lease, LeaseKind, LeaseSubject, LivingGateway,
 };
@@ -95,14 +96,9 @@ impl Database {
         ended.iter().for_each(|epoch| self.end(*epoch));
         let living = self.gateways.iter().filter(|(_, (_, _, has_ended))| !has_ended);
         let living = living.map(|(epoch, (machine, beat_until, _))| LivingGateway {
-            epoch: *epoch,
             home: machine.to_string(),
-            name: String::new(),
-            address: String::new(),
-            version: String::new(),
-            started_at: 0,
             beat_until: *beat_until,
-            peer: None,
+            ..living_gateway(*epoch)
         });
         Answer::Beat(Beat { now, was_late, ended, living: living.collect() })
     }

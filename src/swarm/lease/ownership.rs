@@ -306,14 +306,10 @@ impl Ownership {
         let mut leases = rows(&here, me);
         leases.extend(rows(elsewhere, other));
         let living = [(me, "first"), (other, "second")].map(|(epoch, name)| LivingGateway {
-            epoch,
             home: name.to_owned(),
             name: name.to_owned(),
             address: format!("127.0.0.1:{}", epoch.0),
-            version: String::new(),
-            started_at: 0,
-            beat_until: 0,
-            peer: None,
+            ..crate::store::testing::living_gateway(epoch)
         });
         let ownership = Self::of(Some(me));
         let until = clock::boot_ms() + 600_000;
@@ -333,20 +329,16 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::testing::living_gateway;
 
     const ME: Epoch = Epoch(1);
     const OTHER: Epoch = Epoch(2);
 
     fn gateway(epoch: Epoch) -> LivingGateway {
         LivingGateway {
-            epoch,
             home: epoch.0.to_string(),
-            name: String::new(),
             address: "127.0.0.1:1".to_owned(),
-            version: String::new(),
-            started_at: 0,
-            beat_until: 0,
-            peer: None,
+            ..living_gateway(epoch)
         }
     }
 
