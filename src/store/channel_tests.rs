@@ -319,6 +319,7 @@ async fn each_member_is_told_of_its_own_unseen_messages() {
         fact("b", "z", WakeUrgency::InTime, false, true),
     ];
     assert_eq!(facts(store.deliveries().all_unseen().await.unwrap()), all);
+    assert_eq!(store.deliveries().count_unseen().await.unwrap(), 3);
     assert_eq!(facts(store.deliveries().unseen_of([&agent("b"), &agent("c")]).await.unwrap()), all[1..]);
     let (newest, since) = store.deliveries().unseen_since(mark).await.unwrap();
     assert_eq!(facts(since), [all[2].clone()]);
@@ -327,6 +328,7 @@ async fn each_member_is_told_of_its_own_unseen_messages() {
     store.deliveries().end(agent("a"), id("y"), turn, None).await.unwrap();
     all.insert(1, fact("a", "y", WakeUrgency::AtOnce, true, false));
     assert_eq!(facts(store.deliveries().all_unseen().await.unwrap()), all);
+    assert_eq!(store.deliveries().count_unseen().await.unwrap(), 4);
 }
 
 #[tokio::test]
@@ -338,6 +340,7 @@ async fn a_mention_behind_many_that_wake_nobody_is_found() {
             .await;
     }
     assert_eq!(store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap(), None);
+    assert_eq!(store.deliveries().count_unseen().await.unwrap(), 0);
     let mentions = PostMentions { agents: vec![agent("a")], all: false };
     seq(&store, NewPost { mentions, wake: WakeUrgency::AtOnce, ..says("x", "human:ann", "@a go") }).await;
     let found = store.deliveries().unseen(&agent("a"), &id("x")).await.unwrap().unwrap();

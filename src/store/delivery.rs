@@ -218,6 +218,18 @@ fn receives_messages(channel: &Channel, agent: &AgentId) -> bool {
     channel.state != ChannelState::Archived && channel.agents().any(|member| member == agent)
 }
 
+/// The members who receive messages, with the positions of their deliveries.
+const RECEIVERS: &str = "channel JOIN member ON member.channel = channel.id
+    LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
+    WHERE channel.state <> 'archived' AND member.member NOT LIKE 'human:%' AND member.member <> 'system'";
+
+/// The condition of a receiver who has not received everything.
+const IS_BEHIND: &str = "channel.last_seq > coalesce(delivery.delivered_seq, 0)";
+
+/// The unseen messages that wake a receiver. Those that the running turn was given do not count as unseen.
+const WAKING: &str = "message WHERE message.channel = channel.id AND wake > 0 AND author <> member.member
+    AND seq > max(coalesce(delivery.inflight_seq, 0), coalesce(delivery.delivered_seq, 0))";
+
 /// The number of newest unseen messages that are considered to find the most urgent one.
 const MAX_SCANNED: i64 = 500;
 
@@ -232,21 +244,16 @@ fn unseen(
     condition: &str,
     each: impl IntoIterator<Item = impl Params>,
 ) -> sql::Result<Vec<UnseenSummary>> {
-    // Messages that the running turn was given do not count as unseen. Mentions are stored with a space on both sides of
-    // each id, so `a` is not found inside `ab`. Three facts come as one number, because a query in this place gives one.
+    // Mentions are stored with a space on both sides of each id, so `a` is not found inside `ab`. Three facts come as one
+    // number, because a query in this place gives one.
     let mut statement = connection.prepare_cached(&format!(
         "SELECT agent, place, urgency FROM (
             SELECT member.member AS agent, channel.id AS place,
                 (SELECT max(wake) * 4 + max(CASE WHEN author LIKE 'human:%' THEN 2 ELSE 0 END)
                     + max(CASE WHEN instr(mentions, ' ' || member.member || ' ') > 0 OR mentions = ' * ' THEN 1 ELSE 0 END)
-                 FROM (SELECT wake, author, mentions FROM message
-                       WHERE message.channel = channel.id AND wake > 0 AND author <> member.member
-                       AND seq > max(coalesce(delivery.inflight_seq, 0), coalesce(delivery.delivered_seq, 0))
-                       ORDER BY seq DESC LIMIT {MAX_SCANNED}) AS waking) AS urgency
-            FROM channel JOIN member ON member.channel = channel.id
-            LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
-            WHERE channel.state <> 'archived' AND member.member NOT LIKE 'human:%' AND member.member <> 'system'
-            AND {condition}
+                 FROM (SELECT wake, author, mentions FROM {WAKING} ORDER BY seq DESC LIMIT {MAX_SCANNED}) AS waking
+                ) AS urgency
+            FROM {RECEIVERS} AND {condition}
          ) AS found WHERE urgency IS NOT NULL"
     ))?;
     let mut found = Vec::new();
@@ -358,8 +365,19 @@ impl<A> Deliveries<&Database<A>> {
     /// Returns all unseen messages that wake somebody. This reads every channel that is behind, so it is used only
     /// once, at the start of a process.
     pub(crate) async fn all_unseen(self) -> Result<Vec<UnseenSummary>, StoreError> {
-        self.read_long("look for new messages", |connection| {
-            unseen(connection, "channel.last_seq > coalesce(delivery.delivered_seq, 0)", [()])
+        self.read_long("look for new messages", |connection| unseen(connection, IS_BEHIND, [()])).await
+    }
+
+    /// Returns the number of sessions with unseen messages that wake their agent.
+    pub(crate) async fn count_unseen(self) -> Result<u64, StoreError> {
+        self.read_long("count the sessions with new messages", |connection| {
+            // With its own search for each receiver, PostgreSQL does not read the messages of all channels.
+            connection
+                .prepare_cached(&format!(
+                    "SELECT count(*) FROM {RECEIVERS} AND {IS_BEHIND} AND (SELECT 1 FROM {WAKING} LIMIT 1) IS NOT NULL"
+                ))?
+                .query_row((), |row| row.get::<i64>(0))
+                .map(i64::unsigned_abs)
         })
         .await
     }
@@ -371,8 +389,8 @@ impl<A> Deliveries<&Database<A>> {
     ) -> Result<Vec<UnseenSummary>, StoreError> {
         let agents: Vec<AgentId> = agents.into_iter().cloned().collect();
         self.read_long("look for new messages", move |connection| {
-            let of_agent = "member.member = ?1 AND channel.last_seq > coalesce(delivery.delivered_seq, 0)";
-            unseen(connection, of_agent, agents.iter().map(|agent| [agent.as_str()]))
+            let of_agent = format!("member.member = ?1 AND {IS_BEHIND}");
+            unseen(connection, &of_agent, agents.iter().map(|agent| [agent.as_str()]))
         })
         .await
     }

@@ -113,7 +113,7 @@ async fn add_team(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> 
     let channels =
         channels.into_iter().map(|(state, count)| ([("state", state.as_str().to_owned())], figure(count)));
     page.gauges("channels", "Channels", channels);
-    let unseen = store.deliveries().all_unseen().await?.len();
+    let unseen = store.deliveries().count_unseen().await?;
     page.gauge(
         "unseen_sessions",
         "Sessions of channels with messages that their agent has not seen",

@@ -192,7 +192,7 @@ pub(crate) async fn sandboxes(State(gateway): State<Arc<Gateway>>) -> Json<Value
 /// are down.
 async fn team(gateway: &Gateway) -> Value {
     let store = gateway.swarm.store();
-    let count = async || Ok((store.channels().counts().await?, store.deliveries().all_unseen().await?.len()));
+    let count = async || Ok((store.channels().counts().await?, store.deliveries().count_unseen().await?));
     let counted: Result<_, StoreError> = count().await;
     let (counts, unseen) = match counted {
         Ok(counted) => counted,
