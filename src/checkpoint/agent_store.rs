@@ -255,7 +255,7 @@ impl AgentStore {
         let mut shares = None;
         let needed = room::needed(changes, |id, size| {
             let is_large = size >= CLONE_FROM;
-            match is_large && *shares.get_or_insert_with(|| self.objects.shares_blocks(id, size, folder)) {
+            match is_large && *shares.get_or_insert_with(|| self.objects.shares_blocks(id, folder)) {
                 true => 0,
                 false => self.objects.space(id, size),
             }

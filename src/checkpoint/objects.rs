@@ -314,11 +314,11 @@ impl Objects {
         used.map_or(size, |used| used.min(size))
     }
 
-    /// Returns `true` if [`Self::copy_to`] takes no space for a content of this size in a folder, because the copy shares the
-    /// blocks of the content.
-    pub(super) fn shares_blocks(&self, id: ContentId, size: u64, folder: &Path) -> bool {
+    /// Returns `true` if [`Self::copy_to`] takes no space for a content of [`CLONE_FROM`] bytes or more in a folder, because the
+    /// copy shares the blocks of the content.
+    pub(super) fn shares_blocks(&self, id: ContentId, folder: &Path) -> bool {
         let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
-        if size < CLONE_FROM || device(&self.folder).is_none_or(|own| device(folder) != Some(own)) {
+        if device(&self.folder).is_none_or(|own| device(folder) != Some(own)) {
             return false;
         }
         let Ok(from) = self.file(id) else { return false };
@@ -613,12 +613,11 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_takes_space_for_what_is_no_hole_and_shares_only_what_is_large() {
+    fn a_copy_takes_space_for_what_is_no_hole_and_shares_no_blocks_of_another_disk() {
         let folder = tempfile::tempdir().unwrap();
         let (objects, _) = Objects::open(folder.path()).unwrap();
         let small = put(&objects, b"small");
         assert!(objects.space(small, 5) <= 5);
-        assert!(!objects.shares_blocks(small, 5, folder.path()));
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[1; BLOCK], 1 << 30).unwrap();
         let size = (1 << 30) + BLOCK as u64;
@@ -626,8 +625,8 @@ mod tests {
         assert!(objects.space(sparse, size) < 1 << 20);
         let missing = ContentId::of_file(b"missing");
         assert_eq!(objects.space(missing, 7), 7);
-        assert!(!objects.shares_blocks(missing, size, folder.path()));
-        assert!(!objects.shares_blocks(sparse, size, Path::new("/proc")), "it is another disk");
+        assert!(!objects.shares_blocks(missing, folder.path()));
+        assert!(!objects.shares_blocks(sparse, Path::new("/proc")), "it is another disk");
         assert_eq!(std::fs::read_dir(folder.path().join("objects/new")).unwrap().count(), 0);
     }
 
