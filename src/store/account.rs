@@ -174,10 +174,7 @@ impl Accounts<&Store> {
         self.write("forget an account", move |transaction| {
             let removed = transaction
                 .execute("DELETE FROM account WHERE platform = ?1 AND id = ?2", (&platform, &id))?;
-            if removed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(removed > 0)
+            audit::append_if_any(transaction, removed, &entry, now)
         })
         .await
     }

@@ -78,10 +78,7 @@ impl Agents<&Store> {
                      WHERE agent = ?1 AND (asleep_at IS NULL) <> (CAST(?2 AS BIGINT) IS NULL)",
                 )?
                 .execute((agent.as_str(), asleep.as_ref().map(|_| now), &asleep))?;
-            if changed == 1 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(changed == 1)
+            audit::append_if_any(transaction, changed, &entry, now)
         })
         .await
     }

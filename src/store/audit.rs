@@ -125,6 +125,19 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
     Ok(())
 }
 
+/// Appends a row for a change of this many rows of another table, and returns `true`. Nothing is appended for a change of none.
+pub(super) fn append_if_any(
+    transaction: &Transaction<'_>,
+    changed: usize,
+    entry: &AuditEntry,
+    at: i64,
+) -> sql::Result<bool> {
+    if changed > 0 {
+        append(transaction, entry, at)?;
+    }
+    Ok(changed > 0)
+}
+
 /// Replaces the NUL character, which PostgreSQL can't store: what its driver would replace has to be so in the hash.
 fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', sql::NUL_REPLACEMENT).into() } else { text.into() }

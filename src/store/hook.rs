@@ -314,10 +314,7 @@ impl Hooks<&Store> {
                     [id],
                 )?,
             };
-            if changed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(changed > 0)
+            audit::append_if_any(transaction, changed, &entry, now)
         })
         .await
     }
@@ -333,10 +330,7 @@ impl Hooks<&Store> {
         self.write("take a webhook over", move |transaction| {
             let changed = transaction
                 .execute("UPDATE hook SET added_by = ?2, created_at = ?3 WHERE id = ?1", (id, &party, now))?;
-            if changed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(())
+            audit::append_if_any(transaction, changed, &entry, now).map(drop)
         })
         .await
     }
@@ -345,10 +339,7 @@ impl Hooks<&Store> {
     pub(crate) async fn remove(self, id: i64, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
         self.write("remove a webhook", move |transaction| {
             let removed = transaction.execute("DELETE FROM hook WHERE id = ?1", [id])?;
-            if removed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(removed > 0)
+            audit::append_if_any(transaction, removed, &entry, now)
         })
         .await
     }

@@ -175,10 +175,7 @@ impl Links<&Store> {
     pub(crate) async fn remove(self, id: String, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
         self.write("unlink a channel", move |transaction| {
             let removed = transaction.execute("DELETE FROM link WHERE id = ?1", [&id])?;
-            if removed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(removed > 0)
+            audit::append_if_any(transaction, removed, &entry, now)
         })
         .await
     }
@@ -257,10 +254,7 @@ impl Links<&Store> {
                     (&id, by_person),
                 )?
             };
-            if changed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(changed > 0)
+            audit::append_if_any(transaction, changed, &entry, now)
         })
         .await
     }

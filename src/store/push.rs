@@ -172,10 +172,7 @@ impl PushSubscriptions<&Store> {
             let ended = transaction
                 .prepare_cached("DELETE FROM push_subscription WHERE sign_in = ?1")?
                 .execute([&sign_in])?;
-            if ended > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(ended > 0)
+            audit::append_if_any(transaction, ended, &entry, now)
         })
         .await
     }

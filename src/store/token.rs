@@ -271,10 +271,7 @@ impl Tokens<&Store> {
                     "UPDATE client_token SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",
                 )?
                 .execute((&name, now))?;
-            if revoked > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(revoked > 0)
+            audit::append_if_any(transaction, revoked, &entry, now)
         })
         .await
     }

@@ -28,10 +28,7 @@ impl Schedules<&Store> {
                     (id, now),
                 )?,
             };
-            if changed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(changed > 0)
+            audit::append_if_any(transaction, changed, &entry, now)
         })
         .await
     }
@@ -49,10 +46,7 @@ impl Schedules<&Store> {
                 "UPDATE schedule SET created_by = ?2, created_at = ?3 WHERE id = ?1",
                 (id, &party, now),
             )?;
-            if changed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(())
+            audit::append_if_any(transaction, changed, &entry, now).map(drop)
         })
         .await
     }
@@ -71,10 +65,7 @@ impl Schedules<&Store> {
                  WHERE id = ?1 AND (tokens IS DISTINCT FROM ?2 OR cost IS DISTINCT FROM ?3)",
                 (id, amount(budget.tokens), amount(budget.cost)),
             )?;
-            if changed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(changed > 0)
+            audit::append_if_any(transaction, changed, &entry, now)
         })
         .await
     }
@@ -83,10 +74,7 @@ impl Schedules<&Store> {
     pub(crate) async fn remove(self, id: i64, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
         self.write("remove a schedule", move |transaction| {
             let removed = transaction.execute("DELETE FROM schedule WHERE id = ?1", [id])?;
-            if removed > 0 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(removed > 0)
+            audit::append_if_any(transaction, removed, &entry, now)
         })
         .await
     }
