@@ -87,11 +87,9 @@ fn a_person_is_added_shown_changed_and_removed() {
     home.flock(["person", "set", "bea", "--role", "viewer"]).fails(1);
     assert!(home.flock(["person", "list"]).ok().stdout.contains("removed"));
     home.flock(["person", "add", "bea", "--role", "viewer"]).fails(1);
-    let audit = home.flock(["audit", "--json", "--action", "person"]).ok().json();
-    let actions: Vec<&str> =
-        audit["rows"].as_array().unwrap().iter().map(|row| row["action"].as_str().unwrap()).collect();
+    let audit = home.audited("person");
     for action in ["person.add", "person.token", "person.change", "person.remove"] {
-        assert_eq!(actions.iter().filter(|found| **found == action).count(), 1, "{action}: {audit}");
+        assert_eq!(audit.iter().filter(|row| row["action"] == action).count(), 1, "{action}: {audit:?}");
     }
     home.flock(["audit", "--verify"]).ok();
 }

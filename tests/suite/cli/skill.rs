@@ -77,9 +77,8 @@ fn shown(home: &TempHome) -> Value {
 
 /// Returns the actions about skills in the audit, the newest first.
 fn audit(home: &TempHome) -> Vec<(String, String)> {
-    let rows = home.flock(["audit", "--action", "skill", "--json"]).ok().json();
     let text = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
-    rows["rows"].as_array().unwrap().iter().map(|row| (text(row, "action"), text(row, "detail"))).collect()
+    home.audited("skill").iter().map(|row| (text(row, "action"), text(row, "detail"))).collect()
 }
 
 #[test]

@@ -42,17 +42,6 @@ fn doctor(home: &TempHome) -> Vec<Value> {
     checks.into_iter().filter(|check| check["name"] == "storage").collect()
 }
 
-/// The details of an action in the audit, newest first.
-fn audited(home: &TempHome, action: &str) -> Vec<String> {
-    let found = home.flock(["audit", "--action", action, "--json"]).ok().json();
-    let rows = found["rows"].as_array().unwrap().iter();
-    rows.map(|row| {
-        assert!(row["actor"].as_str().unwrap().starts_with("human:"), "{row}");
-        format!("{}: {}", row["subject"].as_str().unwrap(), row["detail"].as_str().unwrap())
-    })
-    .collect()
-}
-
 #[test]
 fn without_a_place_everything_says_how_one_is_set() {
     let home = home();
@@ -127,9 +116,9 @@ fn a_home_that_was_restored_writes_nothing_until_it_takes_the_place() {
     assert!(refused.stderr.contains("belongs to another home"), "{refused:?}");
     let refused = home.flock(["storage", "push"]).fails(1);
     assert!(refused.stderr.contains("belongs to another home"), "{refused:?}");
-    assert_eq!(audited(&home, "storage"), Vec::<String>::new());
+    assert_eq!(home.audited_of_people("storage"), Vec::<String>::new());
     home.flock(["storage", "take", "--yes"]).ok();
-    assert_eq!(audited(&home, "storage.take"), [format!("storage: {}", folder.path().display())]);
+    assert_eq!(home.audited_of_people("storage.take"), [format!("storage: {}", folder.path().display())]);
     home.flock(["storage", "push"]).ok();
     home.flock(["storage", "sweep", "ada"]).ok();
 }
@@ -166,7 +155,7 @@ fn what_a_removed_agent_has_in_the_place_is_deleted_on_request() {
     let done = home.flock(["storage", "forget", "ada", "--yes", "--json"]).ok().json();
     assert_eq!(done["checkpoints"], 1, "{done}");
     let expected = format!("ada: 1 checkpoints in {}", folder.path().display());
-    assert_eq!(audited(&home, "storage.forget"), [expected]);
+    assert_eq!(home.audited_of_people("storage.forget"), [expected]);
     let left: Vec<String> = tree(folder.path())
         .into_iter()
         .filter(|(_, what)| what.starts_with("file"))

@@ -147,6 +147,22 @@ impl TempHome {
         finish(self.command().args(args))
     }
 
+    /// The rows of the audit about this action, or about all actions of a kind, newest first.
+    pub fn audited(&self, action: &str) -> Vec<Value> {
+        let mut found = self.flock(["audit", "--action", action, "--json"]).ok().json();
+        serde_json::from_value(found["rows"].take()).unwrap()
+    }
+
+    /// The subjects and details of those rows, as in `ada: 2 checkpoints`. People caused all of them.
+    pub fn audited_of_people(&self, action: &str) -> Vec<String> {
+        let rows = self.audited(action).into_iter();
+        rows.map(|row| {
+            assert!(row["actor"].as_str().unwrap().starts_with("human:"), "{row}");
+            format!("{}: {}", row["subject"].as_str().unwrap(), row["detail"].as_str().unwrap())
+        })
+        .collect()
+    }
+
     /// Runs the binary to its end with these variables besides.
     pub fn flock_with_env<S: AsRef<std::ffi::OsStr>>(
         &self,

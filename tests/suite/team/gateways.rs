@@ -163,6 +163,19 @@ impl Pair {
         home.flock(["channel", "post", "work", &format!("@all question {number}.")]).ok();
     }
 
+    /// Returns the number of turns that run.
+    fn running(&self) -> i64 {
+        self.first.database().number("SELECT count(*) FROM turn WHERE state = 'running'")
+    }
+
+    /// Waits until all agents are at work.
+    fn until_all_run(&self) {
+        wait_until("all turns run", LIMIT, || {
+            let running = self.running();
+            (running >= 4).then_some(()).ok_or_else(|| format!("{running} turns\n{}", self.logs()))
+        });
+    }
+
     /// Waits until all of them have answered.
     fn until_answered(&self, home: &TempHome, number: usize) {
         for agent in AGENTS {
@@ -205,10 +218,7 @@ fn two_gateways_divide_the_agents_and_one_takes_over_after_a_kill() {
     }
     // The second one dies while its agents are at work.
     Pair::ask(&pair.first, QUESTIONS);
-    wait_until("turns of the second gateway run", LIMIT, || {
-        let running = pair.first.database().number("SELECT count(*) FROM turn WHERE state = 'running'");
-        (running >= 4).then_some(()).ok_or_else(|| format!("{running} turns\n{}", pair.logs()))
-    });
+    pair.until_all_run();
     second.kill();
     pair.until_answered(&pair.first, QUESTIONS);
     wait_until("the first gateway has all agents", LIMIT, || {
@@ -319,10 +329,7 @@ fn the_data_of_an_agent_is_deleted_only_after_its_gateway_has_given_it_up() {
     let _gateways = pair.start();
     let agent = AGENTS.into_iter().find(|agent| pair.has(&pair.second, agent)).unwrap();
     Pair::ask(&pair.first, QUESTIONS);
-    wait_until("all turns run", LIMIT, || {
-        let running = pair.first.database().number("SELECT count(*) FROM turn WHERE state = 'running'");
-        (running >= 4).then_some(()).ok_or_else(|| format!("{running} turns\n{}", pair.logs()))
-    });
+    pair.until_all_run();
     pair.first.flock(["remove", agent, "--purge", "--yes"]).ok();
     let owned = pair.count(&format!("l.subject = '{agent}' AND l.epoch IS NOT NULL"));
     assert_eq!(owned, 0, "{agent}\n{}", pair.logs());

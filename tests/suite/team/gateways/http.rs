@@ -175,7 +175,7 @@ async fn any_gateway_makes_a_checkpoint_and_copies_a_team() {
     };
     let until_running = |expected: i64| {
         wait_until("the turn runs, or has ended", LIMIT, || {
-            let running = pair.first.database().number("SELECT count(*) FROM turn WHERE state = 'running'");
+            let running = pair.running();
             (running == expected).then_some(()).ok_or_else(|| format!("{running} turns\n{}", pair.logs()))
         });
     };
@@ -346,9 +346,7 @@ async fn a_gateway_that_is_lost_in_the_middle_is_told_and_nothing_runs_twice() {
     let again = client.send(keyed(), LIMIT).await.unwrap();
     let (status, again) = (again.status(), json_of(again).await);
     assert!(status == 424 || status == 200, "{status} {again}\n{}", pair.logs());
-    wait_until("the first gateway has the agent", LIMIT, || {
-        pair.has(&pair.first, agent).then_some(()).ok_or_else(|| pair.logs())
-    });
+    pair.until_holds(&pair.first, "agent", agent);
     // Watchers are told that its last events may be missing.
     let told = events.next(LIMIT).await.unwrap().expect("the stream goes on");
     assert_eq!((told.name.as_str(), told.data.as_str()), ("reset", "{}"));

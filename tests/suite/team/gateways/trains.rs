@@ -84,9 +84,8 @@ fn one_gateway_merges_and_after_its_death_in_the_middle_another_one_merges_all_o
     let expected =
         ["Merge flock/ada/work (lib)", "Merge flock/bob/work (lib)", "add README.md", "add ada", "add bob"];
     assert_eq!(subjects, expected, "{}", pair.logs());
-    let audit = pair.second.flock(["audit", "--json", "--action", "project.merge"]).ok().json();
-    let recorded: Vec<&str> =
-        audit["rows"].as_array().unwrap().iter().filter_map(|row| row["subject"].as_str()).collect();
+    let audit = pair.second.audited("project.merge");
+    let recorded: Vec<&str> = audit.iter().filter_map(|row| row["subject"].as_str()).collect();
     let numbers: Vec<String> = all.iter().map(|one| format!("lib#{}", one["id"])).collect();
     assert_eq!(recorded, numbers, "{}", pair.logs());
     pair.second.flock(["audit", "--verify"]).ok();

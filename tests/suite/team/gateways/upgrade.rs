@@ -75,10 +75,7 @@ fn gateways_go_on_and_join_again_under_the_schema_of_a_newer_one() {
 
     // One dies while its agents are at work, and joins again.
     Pair::ask(&pair.first, QUESTIONS);
-    wait_until("turns of both gateways run", LIMIT, || {
-        let running = pair.first.database().number("SELECT count(*) FROM turn WHERE state = 'running'");
-        (running >= 4).then_some(()).ok_or_else(|| format!("{running} turns\n{}", pair.logs()))
-    });
+    pair.until_all_run();
     second.kill();
     pair.until_answered(&pair.first, QUESTIONS);
     let second = Served::start(&pair.second);
