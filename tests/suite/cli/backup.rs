@@ -108,7 +108,7 @@ fn keys_that_are_left_out_are_named_and_the_home_gets_a_token_of_its_own() {
         "sk-not-for-everybody\n",
     )
     .ok();
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let token = home.token();
     let file = home.outside().join("one.tar.gz").display().to_string();
     let made = home.flock(["backup", &file, "--without-secrets", "--json"]).ok().json();
     assert_eq!(made["without"], json!(["secrets"]));

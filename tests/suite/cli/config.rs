@@ -59,7 +59,7 @@ fn a_key_goes_to_secrets_and_is_never_shown() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "sk-planted-key");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let everything = home.flock(["config", "get"]).ok().stdout;
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let token = home.token();
     assert!(!everything.contains("sk-planted") && !everything.contains(&token));
     let run = home.flock(["config", "get", "gateway.auth.token"]).ok();
     assert_eq!(run.stdout.trim(), token);

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::support::docker::block_on;
 use crate::support::home::TempHome;
-use flock::supervise::gateway_client::Client;
 
 /// What the configuration says of an agent in flock's own block.
 fn told(home: &TempHome, id: &str) -> Value {
@@ -139,11 +138,7 @@ fn a_running_gateway_has_the_new_settings_at_once() {
     let home = with_coder();
     home.flock(["start"]).ok();
     home.flock(["edit", "coder", "--role", "sysadmin", "--model", "script/other"]).ok();
-    let config = home.config();
-    let port = &config["plugins"]["entries"]["flock"]["config"]["gateway"]["port"];
-    let port = u16::try_from(port.as_u64().unwrap()).unwrap();
-    let client = Client::new(port).with_token(config["gateway"]["auth"]["token"].as_str().unwrap());
-    let said: Value = block_on(client.get_json("/api/agents", Duration::from_secs(10))).unwrap();
+    let said: Value = block_on(home.owner().get_json("/api/agents", Duration::from_secs(10))).unwrap();
     let coder = said["agents"].as_array().unwrap().iter().find(|agent| agent["id"] == "coder").unwrap();
     assert_eq!((&coder["role"], &coder["sandbox"]), (&json!("sysadmin"), &json!("off")), "{said:#}");
     assert_eq!(coder["model"], "script/other");

@@ -221,6 +221,6 @@ fn who_is_not_there_has_no_request() {
         (&made["agent"], &made["body"]["model"]),
         (&json!("orchestrator"), &json!("openclaw/orchestrator"))
     );
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let token = home.token();
     assert!(!run.stdout.contains(&token), "no token is in it");
 }

@@ -39,13 +39,10 @@ fn what_was_made_stays_and_init_makes_the_rest_again() {
     std::fs::write(home.file("workspaces/coder/work.txt"), "mine").unwrap();
     std::fs::write(home.file("notes.txt"), "a person's").unwrap();
     home.flock(["start", "-q"]).ok();
-    let port = home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
+    let port = home.port();
     let before = home.config_text();
     let told = home.flock(["uninstall", "--yes"]).ok();
-    assert!(
-        std::net::TcpStream::connect(("127.0.0.1", u16::try_from(port).unwrap())).is_err(),
-        "it is stopped"
-    );
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "it is stopped");
     assert!(!home.file("run").exists() && !home.file("logs").exists() && !home.file("gateways").exists());
     assert_eq!(home.config_text(), before);
     assert_eq!(std::fs::read_to_string(home.file("workspaces/coder/work.txt")).unwrap(), "mine");

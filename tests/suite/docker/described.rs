@@ -1,11 +1,9 @@
 //! The OpenAPI document where there is an engine: the state of sandboxes, and the probe of one.
 
 use flock::gateway::openapi;
-use flock::supervise::gateway_client::Client;
 use serde_json::Value;
 
 use crate::gateway::openapi::document::Document;
-use crate::gateway::process::port;
 use crate::support::home::TempHome;
 use crate::team::stage::Served;
 
@@ -18,8 +16,7 @@ async fn the_state_of_sandboxes_fits_the_document() {
         Some((home, served))
     });
     let Some((home, served)) = begun.await.unwrap() else { return };
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-    let owner = Client::new(port(&home)).with_token(&token);
+    let owner = home.owner();
     let document = Document::new(openapi::document().clone());
     let prepared = document.done(&owner, "POST", "/api/agents/coder/prepare", &Value::Null).await;
     assert_eq!(prepared["sandbox"], "ready");

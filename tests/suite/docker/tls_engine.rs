@@ -51,8 +51,7 @@ fn an_agent_works_on_an_engine_with_tls_if_both_certificates_are_right() {
     extra.revive();
     // The gateway's own port is one without TLS.
     home.flock(["start"]).ok();
-    let port = home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
-    let run = add(&home, &format!("tcp://127.0.0.1:{port}"), "authority.pem", "client.pem").fails(6);
+    let run = add(&home, &format!("tcp://127.0.0.1:{}", home.port()), "authority.pem", "client.pem").fails(6);
     assert!(run.stderr.contains("does not speak TLS, and flock uses no engine without"), "{run:?}");
     let by_name = address.replace("127.0.0.1", "localhost");
     let run = add(&home, &by_name, "authority.pem", "client.pem").fails(6);

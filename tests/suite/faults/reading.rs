@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use flock::supervise::gateway_client::{Call, Client};
+use flock::supervise::gateway_client::Call;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -67,13 +67,9 @@ impl Drop for Stops<'_> {
 
 /// What a client of HTTP gets that posts, where that is refused: the status, when to come back, and the error's word.
 fn refusal(home: &TempHome, text: &str) -> Option<(u16, Option<String>, String)> {
-    let config = home.config();
-    let port = config["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
-    let client = Client::new(u16::try_from(port).unwrap())
-        .with_token(config["gateway"]["auth"]["token"].as_str().unwrap());
     block_on(async {
         let call = Call::post("/api/channels/work/messages").json(&json!({"content": text})).unwrap();
-        let answer = client.send(call, LIMIT).await.unwrap();
+        let answer = home.owner().send(call, LIMIT).await.unwrap();
         let (status, after) = (answer.status(), answer.header("retry-after").map(str::to_owned));
         let body: Value = answer.json(LIMIT).await.unwrap();
         (status >= 400)

@@ -7,7 +7,7 @@ use std::process::Command;
 use flock::home::Home;
 use flock::id::TurnId;
 use flock::store::Store;
-use flock::supervise::gateway_client::{Call, Client};
+use flock::supervise::gateway_client::Call;
 use serde_json::{Value, json};
 
 use super::with_limit;
@@ -49,17 +49,13 @@ fn serve(home: &TempHome) -> Served {
 
 /// Asks the agent over A2A and does not wait for the answer; gives the task.
 pub(super) fn ask(home: &TempHome, text: &str) -> String {
-    let config = home.config();
-    let port = config["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
-    let client = Client::new(u16::try_from(port).unwrap())
-        .with_token(config["gateway"]["auth"]["token"].as_str().unwrap());
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
         "message": {"messageId": TurnId::new().to_string(), "role": "ROLE_USER", "parts": [{"text": text}]},
         "configuration": {"returnImmediately": true},
     }});
     let answer: Value = block_on(async {
         let call = Call::post("/flock/a2a/tester").json(&call).unwrap();
-        client.ask(call, LIMIT).await.unwrap().json(LIMIT).await.unwrap()
+        home.owner().ask(call, LIMIT).await.unwrap().json(LIMIT).await.unwrap()
     });
     answer["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }

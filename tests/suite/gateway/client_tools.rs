@@ -4,7 +4,6 @@ use flock::supervise::gateway_client::{Call, Client};
 use serde_json::{Value, json};
 
 use super::house::LIMIT;
-use super::process::port;
 use crate::support::home::TempHome;
 use crate::team::stage::{Served, add, transcripts};
 
@@ -75,8 +74,7 @@ impl Scene {
     }
 
     fn owner(&self) -> Client {
-        let token = self.home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-        Client::new(port(&self.home)).with_token(&token)
+        self.home.owner()
     }
 
     async fn send(&self, client: &Client, call: Call) -> (u16, Value) {
@@ -228,7 +226,7 @@ async fn a_session_by_its_key_waits_for_results_through_a_crash_and_a_freeze() {
     // Another client has no part in it.
     let paused = scene.chat(json!([user("the weather")]), json!({}), &key).await;
     let made = scene.home.flock(["token", "add", "bot", "--agents", "coder", "--rights", "chat", "--json"]);
-    let bot = Client::new(port(&scene.home)).with_token(made.ok().json()["token"].as_str().unwrap());
+    let bot = Client::new(scene.home.port()).with_token(made.ok().json()["token"].as_str().unwrap());
     let call = &paused["message"]["tool_calls"][0];
     let body = json!({"model": "coder", "messages": [tool(call, "x")], "tools": chat_tools()});
     let (status, body) = scene.send(&bot, Call::post("/v1/chat/completions").json(&body).unwrap()).await;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::process::{Process, edit, get, port};
+use super::process::{Process, edit, get};
 use crate::support::home::TempHome;
 use crate::support::model_server::{ModelServer, Reply};
 
@@ -69,8 +69,8 @@ impl Talk {
     }
 
     fn look(&self) -> String {
-        let token = self.home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-        get(port(&self.home), &format!("/api/sessions/{}", self.key), &token).unwrap()
+        let token = self.home.token();
+        get(self.home.port(), &format!("/api/sessions/{}", self.key), &token).unwrap()
     }
 }
 

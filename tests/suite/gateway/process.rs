@@ -35,7 +35,7 @@ impl Process {
             .spawn()
             .unwrap();
         let process = Self { child };
-        let port = port(home);
+        let port = home.port();
         wait_until("the gateway is healthy", LIMIT, || {
             get(port, "/health", "").filter(|answer| answer.contains("\"ok\"")).ok_or_else(|| log_text(home))
         });
@@ -67,11 +67,6 @@ fn log_of(home: &TempHome) -> std::path::PathBuf {
 
 pub(super) fn log_text(home: &TempHome) -> String {
     std::fs::read_to_string(log_of(home)).unwrap_or_default()
-}
-
-pub fn port(home: &TempHome) -> u16 {
-    let port = home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64();
-    u16::try_from(port.unwrap()).unwrap()
 }
 
 /// A whole answer, head and body; `None` where nothing answers.
@@ -162,7 +157,7 @@ fn sigterm_ends_running_turns_and_exits_with_0() {
     assert_eq!(chat.status.code(), Some(1));
     let said = String::from_utf8_lossy(&chat.stderr);
     assert!(said.contains("the turn was cancelled"), "{said}");
-    std::net::TcpListener::bind(("127.0.0.1", port(&home))).expect("the port is free");
+    std::net::TcpListener::bind(("127.0.0.1", home.port())).expect("the port is free");
 }
 
 #[test]
@@ -173,9 +168,9 @@ fn ctrl_c_in_chat_ends_the_turn() {
     let mut chat = begin_slow_turn(&home);
     kill(Pid::from_raw(i32::try_from(chat.id()).unwrap()), Signal::SIGINT).unwrap();
     assert_eq!(chat.wait().unwrap().code(), Some(130));
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let token = home.token();
     wait_until("no turn runs", LIMIT, || {
-        let answer = get(port(&home), "/api/status", &token).unwrap_or_default();
+        let answer = get(home.port(), "/api/status", &token).unwrap_or_default();
         answer.contains(r#""turns":{"running":0,"waiting":0}"#).then_some(()).ok_or(answer)
     });
 }
@@ -183,7 +178,7 @@ fn ctrl_c_in_chat_ends_the_turn() {
 #[test]
 fn a_taken_port_is_named() {
     let home = TempHome::new().init();
-    let listener = std::net::TcpListener::bind(("127.0.0.1", port(&home))).unwrap();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", home.port())).unwrap();
     let run = home.flock(["gateway", "serve"]).fails(1);
     assert!(run.stderr.contains("another program listens"), "{run:?}");
     drop(listener);
@@ -194,7 +189,7 @@ fn a_taken_port_is_named() {
 
     let other = TempHome::new().init();
     edit(&other, |config| {
-        config["plugins"]["entries"]["flock"]["config"]["gateway"]["port"] = port(&home).into();
+        config["plugins"]["entries"]["flock"]["config"]["gateway"]["port"] = home.port().into();
     });
     let run = other.flock(["gateway", "serve"]).fails(5);
     assert!(run.stderr.contains("another home's gateway"), "{run:?}");
@@ -242,8 +237,8 @@ fn chat_speaks_for_people_and_for_programs() {
     assert_eq!(json["finishReason"], "stop");
     let run = home.flock(["chat", "orchestrator", "broken"]).fails(1);
     assert!(run.stderr.contains("refused the key"), "{run:?}");
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-    let sessions = get(port(&home), "/api/sessions", &token).unwrap();
+    let token = home.token();
+    let sessions = get(home.port(), "/api/sessions", &token).unwrap();
     assert!(sessions.contains("agent:orchestrator:flock:main:ann"), "named after the login: {sessions}");
 }
 
@@ -342,7 +337,7 @@ fn a_planted_key_stays_where_it_belongs() {
         });
         config["agents"]["defaults"]["model"]["primary"] = "acme/one".into();
     });
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let token = home.token();
     let _gateway = Process::start(&home);
     model.reply(Reply::text("fine"));
     let mut said = vec![format!("{:?}", home.flock(["chat", "orchestrator", "hi"]).ok())];
@@ -352,7 +347,7 @@ fn a_planted_key_stays_where_it_belongs() {
     said.push(format!("{:?}", home.flock(["chat", "orchestrator", "again"]).fails(1)));
     said.push(format!("{:?}", home.flock(["--json", "chat", "orchestrator", "again"]).fails(1)));
     for path in ["/api/status", "/api/agents", "/api/sessions", "/v1/models", "/health"] {
-        said.push(get(port(&home), path, &token).unwrap());
+        said.push(get(home.port(), path, &token).unwrap());
     }
     said.push(log_text(&home));
     let said = said.join("\n");

@@ -4,7 +4,6 @@ use flock::supervise::gateway_client::{Call, Client};
 use serde_json::{Value, json};
 
 use super::house::LIMIT;
-use super::process::port;
 use crate::support::home::TempHome;
 use crate::team::stage::{Served, add, transcripts};
 
@@ -31,8 +30,7 @@ impl Scene {
             add(&home, "coder", &replies);
             add(&home, "tester", &replies);
             let served = Served::start(&home);
-            let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-            let owner = Client::new(port(&home)).with_token(&token);
+            let owner = home.owner();
             Self { home, owner, _served: served }
         })
         .await
@@ -68,7 +66,7 @@ impl Scene {
     async fn client(&self, name: &str) -> Client {
         let args = ["token", "add", name, "--agents", "coder", "--rights", "chat", "--json"];
         let made = self.home.flock(args).ok().json();
-        Client::new(port(&self.home)).with_token(made["token"].as_str().unwrap())
+        Client::new(self.home.port()).with_token(made["token"].as_str().unwrap())
     }
 }
 

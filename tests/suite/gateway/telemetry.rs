@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 use serde_json::{Value, json};
 
-use super::process::{Process, edit, get, log_text, play, port};
+use super::process::{Process, edit, get, log_text, play};
 use crate::support::collector::{Collector, Reply, attribute, text_of};
 use crate::support::home::TempHome;
 use crate::support::model_server::{self, ModelServer};
@@ -45,8 +45,8 @@ fn reading() -> Value {
 
 /// Returns the report of the gateway about its telemetry.
 fn status(home: &TempHome) -> Value {
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-    let answer = get(port(home), "/api/status", &token).unwrap();
+    let token = home.token();
+    let answer = get(home.port(), "/api/status", &token).unwrap();
     let body = answer.split_once("\r\n\r\n").unwrap().1;
     let start = body.find('{').unwrap();
     let end = body.rfind('}').unwrap();
@@ -182,7 +182,7 @@ fn contents_are_sent_if_they_are_asked_for_and_without_secrets() {
         ]}]),
     );
     let _gateway = Process::start(&home);
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let token = home.token();
     home.flock(["chat", "coder", &format!("my words, {PLANTED}, {token}")]).ok();
 
     let turn = collector.span("invoke_agent coder");
@@ -217,7 +217,7 @@ fn a_callers_span_is_the_parent_and_an_unsampled_one_is_respected() {
     let home = home(&collector, &json!({"metricsSeconds": 1}));
     play(&home, &json!([{"steps": [{"say": "hello"}]}]));
     let _gateway = Process::start(&home);
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let token = home.token();
     let ask = |traceparent: &str| {
         let body =
             json!({"model": "flock/coder", "messages": [{"role": "user", "content": "hi"}]}).to_string();
@@ -228,7 +228,7 @@ fn a_callers_span_is_the_parent_and_an_unsampled_one_is_respected() {
             body.len()
         );
         use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port(&home))).unwrap();
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", home.port())).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -383,8 +383,8 @@ fn a_collector_that_refuses_is_asked_again_when_it_says_and_every_loss_is_counte
         doctor["checks"].as_array().unwrap().iter().filter(|check| check["name"] == "telemetry").collect();
     let text = format!("{found:?}");
     assert!(text.contains("takes no spans") && text.contains("2 that were not taken"), "{text}");
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-    let metrics = get(port(&home), "/metrics", &token).unwrap();
+    let token = home.token();
+    let metrics = get(home.port(), "/metrics", &token).unwrap();
     assert!(metrics.contains(r#"flock_telemetry_spans_total{end="undelivered"} 2"#), "{metrics}");
 
     collector.always(Some(Reply::Reject(1)));

@@ -181,7 +181,7 @@ impl Stage {
     }
 
     pub fn owner(&self) -> Client {
-        let token = self.home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+        let token = self.home.token();
         Client::new(self.port).with_token(&token)
     }
 

@@ -60,12 +60,6 @@ impl Flock {
         Home::new(self.path(), None)
     }
 
-    fn port(&self) -> u16 {
-        let config = self.config();
-        let port = &config["plugins"]["entries"]["flock"]["config"]["gateway"]["port"];
-        u16::try_from(port.as_u64().unwrap()).unwrap()
-    }
-
     fn status(&self) -> Value {
         self.flock(["status", "--json"]).json()
     }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once, OnceLock};
 use std::time::Duration;
 
+use flock::supervise::gateway_client::Client;
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -100,6 +101,22 @@ impl TempHome {
     /// config.json as it is now, byte for byte.
     pub fn config_text(&self) -> String {
         std::fs::read_to_string(self.file("config.json")).unwrap()
+    }
+
+    /// The port of the gateway.
+    pub fn port(&self) -> u16 {
+        let port = self.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64();
+        u16::try_from(port.unwrap()).unwrap()
+    }
+
+    /// The token of the owner.
+    pub fn token(&self) -> String {
+        self.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned()
+    }
+
+    /// The owner, as a client of the gateway.
+    pub fn owner(&self) -> Client {
+        Client::new(self.port()).with_token(&self.token())
     }
 
     /// Makes the home, without images and store, on a port that nobody else of this run has.

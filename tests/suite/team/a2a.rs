@@ -234,7 +234,7 @@ fn what_is_unknown_or_not_taken_is_refused_in_the_protocols_words() {
 fn cards_serve_both_versions_and_the_directory_has_all_of_them() {
     let house = House::new(&replies());
     let card = house.get("/flock/a2a/coder/.well-known/agent-card.json");
-    let url = format!("http://127.0.0.1:{}/flock/a2a/coder", house.port());
+    let url = format!("http://127.0.0.1:{}/flock/a2a/coder", house.home.port());
     assert_eq!((&card["url"], &card["protocolVersion"]), (&json!(url), &json!("0.3.0")));
     let versions: Vec<&str> = card["supportedInterfaces"]
         .as_array()
@@ -302,13 +302,13 @@ fn a_subscriber_of_a_task_that_waits_is_told_its_end() {
     let house = House::new(&replies());
     let asked = house.call("coder", "SendMessage", message("ask me"))["result"]["task"].clone();
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": asked["id"]}});
-    let (token, call) = (house.home.config()["gateway"]["auth"]["token"].clone(), call.to_string());
-    let mut stream = TcpStream::connect(("127.0.0.1", house.port())).unwrap();
+    let (token, call) = (house.home.token(), call.to_string());
+    let mut stream = TcpStream::connect(("127.0.0.1", house.home.port())).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     let head = format!(
         "POST /flock/a2a/coder HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n{call}",
-        token.as_str().unwrap(),
+        token,
         call.len()
     );
     stream.write_all(head.as_bytes()).unwrap();

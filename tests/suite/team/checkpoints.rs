@@ -208,11 +208,9 @@ fn a_plan_that_is_no_longer_true_is_not_carried_out() {
     let plan =
         stage.home.flock(["rewind", "ada", "--dry-run", "--json"]).ok().json()["rewind"]["plan"].clone();
     std::fs::write(stage.workspace().join("a"), "person").unwrap();
-    let port =
-        stage.home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64().unwrap();
-    let token = stage.home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let (port, token) = (stage.home.port(), stage.home.token());
     let body = json!({"plan": plan, "keepOthers": true}).to_string();
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(
         stream,
         "POST /api/agents/ada/rewind HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\

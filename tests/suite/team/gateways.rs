@@ -18,7 +18,6 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use super::stage::{LIMIT, Served, add, log_text, play, said, transcripts, until_said};
-use crate::gateway::process::port;
 use crate::support::home::{Run, TempHome, free_port};
 use crate::support::{postgres, wait_until};
 
@@ -124,7 +123,7 @@ impl Pair {
 
     /// Returns `true` if the gateway of a home has the lease of a subject.
     fn holds(&self, home: &TempHome, kind: &str, subject: &str) -> bool {
-        let port = port(home);
+        let port = home.port();
         let found = self.first.database().number(&format!(
             "SELECT count(*) FROM lease l JOIN gateway g ON g.epoch = l.epoch
              WHERE l.kind = '{kind}' AND l.subject = '{subject}' AND g.address = '127.0.0.1:{port}'"
@@ -279,7 +278,7 @@ fn a_gateway_that_was_replaced_is_started_again_and_has_not_crashed() {
     let before = gateway()["pid"].as_i64().unwrap();
     let paused = Pid::from_raw(i32::try_from(before).unwrap());
     kill(paused, Signal::SIGSTOP).unwrap();
-    let address = format!("127.0.0.1:{}", port(&pair.second));
+    let address = format!("127.0.0.1:{}", pair.second.port());
     wait_until("the paused gateway is ended", LIMIT, || {
         let ended = pair.first.database().number(&format!(
             "SELECT count(*) FROM gateway WHERE ended_at IS NOT NULL AND address = '{address}'"

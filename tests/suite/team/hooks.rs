@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::stage::{LIMIT, Served, add, log_text, said, transcripts, until_said};
-use crate::gateway::process::port;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 
@@ -24,7 +23,7 @@ fn home() -> TempHome {
 fn hook(home: &TempHome, more: &[&str]) -> String {
     let added = home.flock([&["hook", "add", "ci", "--channel", "dev", "--json"][..], more].concat()).ok();
     let added = added.json();
-    assert_eq!(added["url"], format!("http://127.0.0.1:{}/hooks/ci", port(home)));
+    assert_eq!(added["url"], format!("http://127.0.0.1:{}/hooks/ci", home.port()));
     added["secret"].as_str().unwrap().to_owned()
 }
 
@@ -52,7 +51,7 @@ fn head(host: &str, path: &str) -> String {
 fn deliver(home: &TempHome, secret: &str, event: &str, body: &str) -> String {
     let head = head("localhost", "/hooks/ci");
     let names = format!("X-GitHub-Event: {event}\r\nX-GitHub-Delivery: d-1\r\n");
-    send(port(home), &format!("{head}{names}{}", signature(secret, body)), body)
+    send(home.port(), &format!("{head}{names}{}", signature(secret, body)), body)
 }
 
 fn status(answer: &str) -> &str {
@@ -118,7 +117,7 @@ fn only_the_owners_own_address_reaches_the_hooks_and_nothing_else() {
         let _served = Served::start(&home);
         let body = "{}";
         let signed = format!("{}{}", head("hooks.example.org", "/hooks/ci"), signature(&secret, body));
-        let answer = send(port(&home), &signed, body);
+        let answer = send(home.port(), &signed, body);
         assert!(status(&answer) == "403" && answer.contains("foreign_host"), "{answer}");
     }
     home.flock([
@@ -131,13 +130,13 @@ fn only_the_owners_own_address_reaches_the_hooks_and_nothing_else() {
     let _served = Served::start(&home);
     let body = r#"{"ref": "main"}"#;
     let signed = format!("{}{}", head("hooks.example.org", "/hooks/ci"), signature(&secret, body));
-    let answer = send(port(&home), &signed, body);
+    let answer = send(home.port(), &signed, body);
     assert_eq!(status(&answer), "202", "{answer}");
-    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    let token = home.token();
     for path in ["/api/status", "/health", "/dashboard", "/v1/models", "/hooks/../api/status"] {
         let get =
             format!("GET {path} HTTP/1.1\r\nHost: hooks.example.org\r\nAuthorization: Bearer {token}\r\n");
-        let answer = send(port(&home), &get, "");
+        let answer = send(home.port(), &get, "");
         assert!(["403", "404", "405"].contains(&status(&answer)), "{path}: {answer}");
         assert!(!answer.contains("\"agents\""), "{path}: {answer}");
     }
@@ -149,7 +148,7 @@ fn only_the_owners_own_address_reaches_the_hooks_and_nothing_else() {
         head("localhost", "/hooks/ci"),
         signature(&secret, "{}")
     );
-    assert_eq!(status(&send(port(&home), &foreign, "{}")), "403");
+    assert_eq!(status(&send(home.port(), &foreign, "{}")), "403");
 }
 
 #[test]
@@ -157,7 +156,7 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     let home = home();
     hook(&home, &["--github"]);
     let _served = Served::start(&home);
-    let mut stream = TcpStream::connect(("127.0.0.1", port(&home))).unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", home.port())).unwrap();
     let head = head("localhost", "/hooks/ci");
     // The body is announced and never sent: an answer means that nobody waited for it.
     stream.write_all(format!("{head}Content-Length: 4194305\r\n\r\n").as_bytes()).unwrap();

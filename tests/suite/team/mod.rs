@@ -73,17 +73,11 @@ impl House {
         }
     }
 
-    fn port(&self) -> u16 {
-        let port = self.home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64();
-        u16::try_from(port.unwrap()).unwrap()
-    }
-
     /// Status and body; `None` where nothing answers.
     fn http(&self, method: &str, path: &str, body: Option<&Value>, is_known: bool) -> Option<(u16, String)> {
         use std::io::{Read as _, Write as _};
-        let token = self.home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-        let token = if is_known { token } else { "wrong".to_owned() };
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port())).ok()?;
+        let token = if is_known { self.home.token() } else { "wrong".to_owned() };
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.home.port())).ok()?;
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let body = body.map(Value::to_string).unwrap_or_default();
         write!(

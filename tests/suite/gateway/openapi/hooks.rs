@@ -3,7 +3,7 @@
 use flock::supervise::gateway_client::Client;
 use serde_json::{Value, json};
 
-use super::{NOTHING, Scene, port};
+use super::{NOTHING, Scene};
 
 /// GitLab's token needs no computing.
 const TOKEN: &str = "a token of 16 or more";
@@ -25,7 +25,7 @@ pub(super) async fn use_hooks(scene: &Scene) {
     assert_eq!(scene.get("/api/hooks").await["hooks"].as_array().unwrap().len(), 2);
 
     // A sender has no token, only what it signs with.
-    let sender = Client::new(port(&scene.home));
+    let sender = Client::new(scene.home.port());
     let deliver = async |token: &str, body: Value| {
         scene.document.ask(&sender, "POST", "/hooks/ci", &body, &[("x-gitlab-token", token)]).await
     };

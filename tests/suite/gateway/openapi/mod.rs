@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use self::document::Document;
 use super::crew::Crew;
 use super::house::{House, LIMIT, ask, ask_streamed};
-use super::process::port;
 use crate::openclaw::stage::Stage;
 use crate::support::home::TempHome;
 use crate::support::matrix_server::{self, MatrixServer, ROOM};
@@ -63,8 +62,7 @@ impl Scene {
         skills::plant(&home);
         let receipt = tokio::runtime::Handle::current().block_on(receipt(&home));
         let served = Served::start(&home);
-        let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
-        let owner = Client::new(port(&home)).with_token(&token);
+        let owner = home.owner();
         let document = Document::new(openapi::document().clone());
         (Self { home, owner, document, receipt, _matrix: matrix }, served)
     }
@@ -222,7 +220,7 @@ async fn every_answer_fits_the_document() {
 
 async fn look_at_the_gateway(scene: &Scene) {
     let document = &scene.document;
-    let stranger = Client::new(port(&scene.home));
+    let stranger = Client::new(scene.home.port());
     document.get(&stranger, "/health").await;
     let challenge = "ab".repeat(32);
     let (status, health) =
@@ -269,7 +267,7 @@ async fn use_tokens(scene: &Scene) {
     let token = scene.post("/api/tokens", wanted.clone()).await["token"].as_str().unwrap().to_owned();
     scene.fails("POST", "/api/tokens", wanted, 409, "conflict").await;
     scene.fails("POST", "/api/tokens", json!({"name": "x"}), 400, "invalid_body").await;
-    let client = Client::new(port(&scene.home)).with_token(&token);
+    let client = Client::new(scene.home.port()).with_token(&token);
     // Each right opens the document.
     scene.document.get(&client, "/api/openapi.json").await;
     for path in ["/api/agents", "/api/tokens", "/v1/models", "/api/audit"] {
@@ -738,7 +736,7 @@ async fn use_the_machine(scene: &Scene) {
     }
     let config = scene.get("/api/config").await;
     assert!(config["problem"].is_null() && config["document"]["gateway"].is_object(), "{config}");
-    assert!(!config.to_string().contains(scene.home.config()["gateway"]["auth"]["token"].as_str().unwrap()));
+    assert!(!config.to_string().contains(&scene.home.token()));
     let backup = config["backups"][0]["name"].as_str().unwrap();
     let difference = scene.get(&format!("/api/config/backups/{backup}")).await;
     assert_eq!(difference["replaces"], config["sha256"]);
@@ -777,7 +775,7 @@ async fn use_people(scene: &Scene) {
     let made = scene.post("/api/people/zoe/tokens", json!({"expiresAt": later()})).await;
     scene.fails("POST", "/api/people/zoe/tokens", json!({"expiresAt": 1}), 400, "usage").await;
     scene.fails("POST", "/api/people/nobody/tokens", json!({}), 404, "person_not_found").await;
-    let zoe = Client::new(port(&scene.home)).with_token(made["token"].as_str().unwrap());
+    let zoe = Client::new(scene.home.port()).with_token(made["token"].as_str().unwrap());
     for path in ["/api/openapi.json", "/api/agents", "/api/channels", "/api/status", "/api/search?q=welcome"]
     {
         scene.document.get(&zoe, path).await;
@@ -798,7 +796,7 @@ async fn use_people(scene: &Scene) {
 
 async fn use_the_dashboard(scene: &Scene) {
     let document = &scene.document;
-    let browser = Client::new(port(&scene.home));
+    let browser = Client::new(scene.home.port());
     let made = scene.post("/api/dashboard/codes", json!({"by": "ann"})).await;
     scene.fails("POST", "/api/dashboard/codes", json!({"for": "ann"}), 400, "invalid_body").await;
     assert_eq!(document.ask(&browser, "GET", "/dashboard", &NOTHING, &[]).await.0, 401);

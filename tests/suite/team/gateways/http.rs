@@ -4,7 +4,6 @@ use flock::supervise::gateway_client::{Answer, Call, Client, ServerSentEvents};
 use serde_json::{Value, json};
 
 use super::{AGENTS, LIMIT, Pair, QUESTIONS};
-use crate::gateway::process::port;
 use crate::support::home::TempHome;
 use crate::support::wait_until;
 use crate::team::approvals::{later, wants};
@@ -12,12 +11,7 @@ use crate::team::stage::transcripts;
 
 /// A client of a home's gateway with a token.
 fn client_with(home: &TempHome, token: &str) -> Client {
-    Client::new(port(home)).with_token(token)
-}
-
-/// The owner, at a home's gateway.
-pub(super) fn owner(home: &TempHome) -> Client {
-    client_with(home, home.config()["gateway"]["auth"]["token"].as_str().unwrap())
+    Client::new(home.port()).with_token(token)
 }
 
 fn message(agent: &str, number: usize) -> Call {
@@ -57,7 +51,7 @@ async fn any_gateway_takes_a_request_and_the_one_with_the_agent_answers_it() {
     let Some(pair) = Pair::new() else { return };
     let _gateways = pair.start();
     for home in [&pair.first, &pair.second] {
-        let client = owner(home);
+        let client = home.owner();
         for agent in AGENTS {
             let said = json_of(client.send(message(agent, 1), LIMIT).await.unwrap()).await;
             assert_eq!(said["content"], format!("answer 1 of {agent}"), "{said}\n{}", pair.logs());
@@ -71,10 +65,10 @@ async fn any_gateway_takes_a_request_and_the_one_with_the_agent_answers_it() {
     // A repeat by another gateway gets the answer of the first request.
     let agent = agent_of(&pair, &pair.second);
     let keyed = || message(agent, 3).header("idempotency-key", "only once");
-    let first = owner(&pair.first).send(keyed(), LIMIT).await.unwrap();
+    let first = pair.first.owner().send(keyed(), LIMIT).await.unwrap();
     assert_eq!((first.status(), first.header("idempotent-replayed")), (200, None));
     let first = json_of(first).await;
-    let again = owner(&pair.second).send(keyed(), LIMIT).await.unwrap();
+    let again = pair.second.owner().send(keyed(), LIMIT).await.unwrap();
     assert_eq!((again.status(), again.header("idempotent-replayed")), (200, Some("true")));
     assert_eq!(json_of(again).await["id"], first["id"]);
     let seen = transcripts(&pair.first, agent).join("\n");
@@ -118,7 +112,7 @@ async fn files_tasks_and_calls_of_a2a_reach_an_agent_of_another_gateway() {
     let Some(pair) = Pair::new() else { return };
     let _gateways = pair.start();
     let agent = agent_of(&pair, &pair.second);
-    let (near, far) = (owner(&pair.first), owner(&pair.second));
+    let (near, far) = (pair.first.owner(), pair.second.owner());
     // A file comes by one gateway, and the message that names it by the other one.
     let sent =
         far.send(Call::put("/api/files?name=note.txt").bytes(b"a note for the team"), LIMIT).await.unwrap();
@@ -161,7 +155,7 @@ async fn any_gateway_makes_a_checkpoint_and_copies_a_team() {
     let Some(pair) = Pair::new() else { return };
     let _gateways = pair.start();
     let theirs = agent_of(&pair, &pair.second);
-    let (near, far) = (owner(&pair.first), owner(&pair.second));
+    let (near, far) = (pair.first.owner(), pair.second.owner());
     for client in [&near, &far] {
         let call = Call::post(&format!("/api/agents/{theirs}/checkpoints")).json(&json!({})).unwrap();
         let made = client.send(call, LIMIT).await.unwrap();
@@ -180,7 +174,7 @@ async fn any_gateway_makes_a_checkpoint_and_copies_a_team() {
         });
     };
     let answered = tokio::spawn({
-        let (client, call) = (owner(&pair.second), message(theirs, QUESTIONS));
+        let (client, call) = (pair.second.owner(), message(theirs, QUESTIONS));
         async move { json_of(client.send(call, LIMIT).await.unwrap()).await }
     });
     until_running(1);
@@ -205,7 +199,7 @@ async fn any_gateway_makes_a_checkpoint_and_copies_a_team() {
 
 /// The events of a home's gateway whose names begin with `types`.
 async fn watch(home: &TempHome, types: &str) -> ServerSentEvents {
-    watch_as(&owner(home), types).await
+    watch_as(&home.owner(), types).await
 }
 
 /// The same, as far as a client may see them.
@@ -237,7 +231,7 @@ async fn any_gateway_shows_the_events_and_the_turns_of_all() {
             streams.push(watch(home, "turn").await);
         }
         let running = tokio::spawn({
-            let (client, call) = (owner(asked), message(agent, QUESTIONS));
+            let (client, call) = (asked.owner(), message(agent, QUESTIONS));
             async move { json_of(client.send(call, LIMIT).await.unwrap()).await }
         });
         let mut turn = String::new();
@@ -248,7 +242,7 @@ async fn any_gateway_shows_the_events_and_the_turns_of_all() {
             turn = started["turn"].as_str().unwrap().to_owned();
         }
         for home in homes {
-            let listed = json_of(owner(home).send(Call::get("/api/sessions"), LIMIT).await.unwrap()).await;
+            let listed = json_of(home.owner().send(Call::get("/api/sessions"), LIMIT).await.unwrap()).await;
             let turns = listed["turns"].as_array().unwrap();
             let shown = turns.iter().find(|shown| shown["turn"] == turn.as_str());
             assert!(shown.is_some_and(|shown| shown["state"] == "running"), "{listed}");
@@ -258,7 +252,7 @@ async fn any_gateway_shows_the_events_and_the_turns_of_all() {
                 .iter()
                 .find(|session| session["key"] == shown.unwrap()["session"]);
             assert!(session.is_some_and(|session| session["busy"] == true), "{listed}");
-            let status = json_of(owner(home).send(Call::get("/api/status"), LIMIT).await.unwrap()).await;
+            let status = json_of(home.owner().send(Call::get("/api/status"), LIMIT).await.unwrap()).await;
             let gateways = status["gateways"].as_array().unwrap();
             assert_eq!(gateways.len(), 2, "{status}");
             let with = gateways.iter().find(|gateway| gateway["agents"].to_string().contains(agent)).unwrap();
@@ -323,12 +317,12 @@ async fn a_person_sees_of_the_events_of_all_gateways_what_is_theirs() {
 async fn a_gateway_that_is_lost_in_the_middle_is_told_and_nothing_runs_twice() {
     let Some(pair) = Pair::new() else { return };
     let (_first, second) = pair.start();
-    let client = owner(&pair.first);
+    let client = pair.first.owner();
     let agents: Vec<&str> = AGENTS.into_iter().filter(|agent| pair.has(&pair.second, agent)).collect();
     let agent = agents[0];
     let keyed = || message(agent, QUESTIONS).header("idempotency-key", "k");
     let asked = tokio::spawn({
-        let (client, call) = (owner(&pair.first), keyed());
+        let (client, call) = (pair.first.owner(), keyed());
         async move { client.send(call, LIMIT).await.unwrap() }
     });
     let question = format!("question {QUESTIONS}.");

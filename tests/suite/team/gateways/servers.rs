@@ -3,9 +3,8 @@
 use flock::supervise::gateway_client::Call;
 use serde_json::{Value, json};
 
-use super::http::{json_of, owner};
+use super::http::json_of;
 use super::{AGENTS, LIMIT, Pair};
-use crate::gateway::process::port;
 use crate::support::docker::block_on;
 use crate::support::home::TempHome;
 use crate::support::{postgres, wait_until};
@@ -54,7 +53,7 @@ fn called(pair: &Pair, home: &TempHome, agent: &str) -> (String, usize) {
 
 /// Returns `true` if the gateway of a home has the server.
 fn has_server(pair: &Pair, home: &TempHome) -> bool {
-    let port = port(home);
+    let port = home.port();
     let count = pair.first.database().number(&format!(
         "SELECT count(*) FROM lease l JOIN gateway g ON g.epoch = l.epoch
          WHERE l.kind = 'server' AND l.subject = 'tools' AND g.address = '127.0.0.1:{port}'"
@@ -100,7 +99,7 @@ fn agents_of_both_gateways_call_one_server_with_one_folder() {
 /// Waits until a question waits. Returns its id. Both gateways list the same.
 fn asked(pair: &Pair) -> String {
     let listed = |home: &TempHome| {
-        block_on(async { json_of(owner(home).send(Call::get("/api/approvals"), LIMIT).await.unwrap()).await })
+        block_on(async { json_of(home.owner().send(Call::get("/api/approvals"), LIMIT).await.unwrap()).await })
     };
     let open = wait_until("a question waits", LIMIT, || {
         let open = listed(&pair.first);

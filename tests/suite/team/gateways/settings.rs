@@ -3,7 +3,7 @@
 use flock::supervise::gateway_client::Call;
 use serde_json::{Map, Value, json};
 
-use super::http::{json_of, owner};
+use super::http::json_of;
 use super::{AGENTS, LIMIT, Pair};
 use crate::support::home::TempHome;
 use crate::support::wait_until;
@@ -20,7 +20,7 @@ async fn set_limits(home: &TempHome, agent: &str, value: usize) -> bool {
     let path = format!("plugins.entries.flock.config.budgets.agent.{agent}");
     let body = json!({"path": path, "value": limits(value), "by": agent});
     let call = Call::put("/api/config/value").json(&body).unwrap();
-    let answer = owner(home).send(call, LIMIT).await.unwrap();
+    let answer = home.owner().send(call, LIMIT).await.unwrap();
     let (status, said) = (answer.status(), json_of(answer).await);
     let is_refused = status == 409 && said["error"]["code"] == "conflict";
     assert!(status == 200 || is_refused, "{status} {said}");
@@ -56,7 +56,7 @@ async fn changes_at_the_same_moment_count_or_are_refused() {
     // The database has a change as soon as it is acknowledged.
     let settings = json!({"agent": AGENTS[2], "cli": "native", "effort": "high"});
     let call = Call::put("/api/settings").json(&settings).unwrap();
-    assert_eq!(owner(&pair.second).send(call, LIMIT).await.unwrap().status(), 200);
+    assert_eq!(pair.second.owner().send(call, LIMIT).await.unwrap().status(), 200);
     let shared = "SELECT count(*) FROM gateway_group WHERE config LIKE '%\"effort\":\"high\"%'";
     assert_eq!((pair.first.database().number(shared), recorded("agent.settings")), (1, 1));
     pair.first.flock(["audit", "--verify"]).ok();

@@ -1,7 +1,6 @@
 //! Gateways of two versions on one database: the newer one has brought the schema to its version, and the older one goes on.
 
 use super::{AGENTS, LIMIT, Pair, QUESTIONS};
-use crate::gateway::process::port;
 use crate::support::{postgres, wait_until};
 use crate::team::stage::Served;
 
@@ -60,7 +59,7 @@ fn gateways_go_on_and_join_again_under_the_schema_of_a_newer_one() {
     // The newer one is told from the other one.
     let newer = format!(
         "UPDATE gateway SET version = '{NEWER}' WHERE ended_at IS NULL AND address = '127.0.0.1:{}'",
-        port(&pair.second)
+        pair.second.port()
     );
     assert_eq!(pair.first.database().execute(&newer), 1);
     let status = pair.first.flock(["status"]).ok().stdout;
