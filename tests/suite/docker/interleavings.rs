@@ -19,10 +19,10 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-use super::projects::{git, sync};
+use super::projects::sync;
 use crate::support::docker::docker;
 use crate::support::home::TempHome;
-use crate::support::wait_until;
+use crate::support::{git, wait_until};
 
 const AGENTS: [&str; 5] = ["ann", "bob", "cleo", "dan", "eve"];
 const LIMIT: Duration = Duration::from_secs(300);

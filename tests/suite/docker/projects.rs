@@ -21,24 +21,7 @@ use serde_json::json;
 use super::sandbox::{id, output, run};
 use crate::support::docker::{self, Team};
 use crate::support::home::TempHome;
-use crate::support::wait_until;
-
-/// Runs git on the host, without anybody's settings.
-pub(super) fn git(folder: &Path, arguments: &[&str]) -> String {
-    let output = HostCommand::new("git")
-        .args(["-c", "user.name=owner", "-c", "user.email=owner@flock", "-c", "safe.directory=*"])
-        .args(arguments)
-        .current_dir(folder)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_owned();
-    assert!(output.status.success(), "git {arguments:?}: {text}");
-    // Newer versions of git have another name for a setting that libgit2 knows under this one.
-    let is_own = |line: &&str| !line.contains("core.fsyncObjectFiles is deprecated");
-    text.lines().filter(is_own).collect::<Vec<_>>().join("\n")
-}
+use crate::support::{git, wait_until};
 
 /// Makes the owner's repository, with one commit.
 fn owners(folder: &Path) -> PathBuf {

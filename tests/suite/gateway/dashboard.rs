@@ -3,7 +3,7 @@
 use flock::supervise::gateway_client::{Answer, Call, Client};
 use serde_json::{Value, json};
 
-use super::house::{House, LIMIT, until};
+use super::house::{House, LIMIT, json_of, text, until};
 
 /// A browser that is signed in.
 pub struct Browser {
@@ -58,16 +58,6 @@ impl Browser {
         let origin = format!("http://127.0.0.1:{}", self.port);
         json_of(self.send(call.header("x-flock-csrf", &token).header("origin", &origin)).await).await
     }
-}
-
-async fn text(answer: Answer) -> (u16, String) {
-    let status = answer.status();
-    (status, String::from_utf8(answer.bytes(8 << 20, LIMIT).await.unwrap()).unwrap())
-}
-
-async fn json_of(answer: Answer) -> (u16, Value) {
-    let status = answer.status();
-    (status, answer.json(LIMIT).await.unwrap_or(Value::Null))
 }
 
 /// The path with which a browser signs in.

@@ -8,7 +8,7 @@ use flock::swarm::Actor;
 use serde_json::{Value, json};
 
 use super::dashboard::Browser;
-use super::house::{House, LIMIT};
+use super::house::{House, LIMIT, send};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n a picture";
 
@@ -26,11 +26,6 @@ async fn stage() -> (House, Client) {
 
 fn workspace(house: &House, agent: &str) -> PathBuf {
     house.home.workspace(&agent.parse().unwrap())
-}
-
-async fn send(client: &Client, call: Call) -> (u16, Value) {
-    let answer = client.send(call, LIMIT).await.unwrap();
-    (answer.status(), answer.json(LIMIT).await.unwrap_or(Value::Null))
 }
 
 fn put(name: &str, content: &[u8]) -> Call {

@@ -189,6 +189,23 @@ pub async fn read_all(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The status and the body of an answer, which is null if it is not JSON.
+pub async fn json_of(answer: Answer) -> (u16, Value) {
+    let status = answer.status();
+    (status, answer.json(LIMIT).await.unwrap_or(Value::Null))
+}
+
+/// The status and the text of an answer.
+pub async fn text(answer: Answer) -> (u16, String) {
+    let status = answer.status();
+    (status, String::from_utf8(answer.bytes(8 << 20, LIMIT).await.unwrap()).unwrap())
+}
+
+/// What a call is answered with.
+pub async fn send(client: &Client, call: Call) -> (u16, Value) {
+    json_of(client.send(call, LIMIT).await.unwrap()).await
+}
+
 /// A request to `coder`.
 pub fn ask(text: &str) -> Value {
     json!({"model": "coder", "messages": [{"role": "user", "content": text}]})

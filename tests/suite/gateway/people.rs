@@ -11,22 +11,11 @@ use flock::swarm::Actor;
 use flock::swarm::triage::{Execution, FiledRequest, Request};
 use serde_json::{Value, json};
 
-use super::house::{House, LIMIT, ask, ask_streamed, until};
+use super::house::{House, LIMIT, ask, ask_streamed, send, text, until};
 use crate::law::people::ACTIONS;
 
 /// Words that stand only in what `bob` may see.
 const SECRET: &str = "geheimwort";
-
-async fn send(client: &Client, call: Call) -> (u16, Value) {
-    let answer = client.send(call, LIMIT).await.unwrap();
-    let status = answer.status();
-    (status, answer.json(LIMIT).await.unwrap_or(Value::Null))
-}
-
-async fn text(answer: Answer) -> (u16, String) {
-    let status = answer.status();
-    (status, String::from_utf8(answer.bytes(8 << 20, LIMIT).await.unwrap()).unwrap())
-}
 
 /// Adds a person.
 async fn add(house: &House, name: &str, role: &str, limits: Value) -> (u16, Value) {

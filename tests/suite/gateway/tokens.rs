@@ -5,13 +5,7 @@ use flock::supervise::gateway_client::{Answer, Call, Client};
 use flock::swarm::{Actor, Swarm};
 use serde_json::{Value, json};
 
-use super::house::{House, LIMIT, ask, ask_streamed, until};
-
-async fn send(client: &Client, call: Call) -> (u16, Value) {
-    let answer = client.send(call, LIMIT).await.unwrap();
-    let status = answer.status();
-    (status, answer.json(LIMIT).await.unwrap_or(Value::Null))
-}
+use super::house::{House, LIMIT, ask, ask_streamed, send, until};
 
 /// A client with a new token.
 async fn client(house: &House, name: &str, agents: Value, rights: Value) -> Client {

@@ -53,6 +53,23 @@ pub fn copy_program(from: &Path, to: &Path) {
     assert!(std::process::Command::new("cp").args([from, to]).status().unwrap().success());
 }
 
+/// Runs git in a folder, without anybody's settings, and gives what it says.
+pub fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = std::process::Command::new("git")
+        .args(["-c", "user.name=owner", "-c", "user.email=owner@flock", "-c", "safe.directory=*"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_owned();
+    assert!(output.status.success(), "git {arguments:?}: {text}");
+    // Newer versions of git have another name for a setting that libgit2 knows under this one.
+    let is_own = |line: &&str| !line.contains("core.fsyncObjectFiles is deprecated");
+    text.lines().filter(is_own).collect::<Vec<_>>().join("\n")
+}
+
 /// The built flock binary.
 pub fn flock_binary() -> &'static str {
     env!("CARGO_BIN_EXE_flock")

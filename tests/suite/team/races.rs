@@ -1,24 +1,10 @@
 //! Races from the command line: what is said, what is refused, and a gateway that is killed.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use super::stage::{LIMIT, Served, add, log_text};
 use crate::support::home::TempHome;
-use crate::support::wait_until;
-
-fn git(folder: &std::path::Path, arguments: &[&str]) {
-    let output = Command::new("git")
-        .args(["-c", "user.name=owner", "-c", "user.email=owner@flock"])
-        .args(arguments)
-        .current_dir(folder)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
+use crate::support::{git, wait_until};
 
 /// A home with the agent `ada` in the channel `dev`, and the project `lib` that it works on.
 fn home() -> TempHome {

@@ -10,7 +10,7 @@ use flock::supervise::gateway_client::{Answer, Call, Client};
 use serde_json::{Value, json};
 
 use self::provider::{CLIENT, Provider, SECRET};
-use super::house::{House, LIMIT};
+use super::house::{House, LIMIT, send, text};
 
 /// The begin of the cookie of a browser that is signed in.
 fn cookie_name(house: &House) -> String {
@@ -19,17 +19,6 @@ fn cookie_name(house: &House) -> String {
 
 fn redirect(house: &House) -> String {
     format!("http://127.0.0.1:{}/dashboard/oidc/callback", house.port)
-}
-
-async fn send(client: &Client, call: Call) -> (u16, Value) {
-    let answer = client.send(call, LIMIT).await.unwrap();
-    let status = answer.status();
-    (status, answer.json(LIMIT).await.unwrap_or(Value::Null))
-}
-
-async fn text(answer: Answer) -> (u16, String) {
-    let status = answer.status();
-    (status, String::from_utf8(answer.bytes(8 << 20, LIMIT).await.unwrap()).unwrap())
 }
 
 /// Sets the provider up.

@@ -1,24 +1,11 @@
 //! Calls the routes of projects.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::{NOTHING, Scene};
-
-/// Runs git in a folder, without anybody's settings.
-fn git(folder: &Path, arguments: &[&str]) {
-    let done = Command::new("git")
-        .args(["-c", "user.name=ann", "-c", "user.email=ann@example.org"])
-        .args(arguments)
-        .current_dir(folder)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-}
+use crate::support::git;
 
 fn commit(checkout: &Path, name: &str, text: &str) {
     std::fs::write(checkout.join(name), text).unwrap();
