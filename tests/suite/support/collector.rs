@@ -20,6 +20,7 @@ use opentelemetry_proto::tonic::metrics::v1::{HistogramDataPoint, Metric, metric
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
+use super::served_router::ServedRouter;
 use super::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -59,9 +60,8 @@ struct Known {
 
 /// A collector on a port of its own, which ends with the test.
 pub struct Collector {
-    address: SocketAddr,
+    served: ServedRouter,
     known: Arc<Known>,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
 }
 
 impl Collector {
@@ -71,33 +71,17 @@ impl Collector {
 
     /// Starts one at an address that another one had.
     pub fn start_at(address: SocketAddr) -> Self {
-        let listener = wait_until("the port is free", LIMIT, || {
-            std::net::TcpListener::bind(address).map_err(|error| error.to_string())
-        });
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
         let known = Arc::new(Known::default());
         let router = Router::new().fallback(take).with_state(known.clone());
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                tokio::select! {
-                    served = axum::serve(listener, router) => served.unwrap(),
-                    _ = stopped => {}
-                }
-            });
-        });
-        Self { address, known, stop: Some(stop) }
+        Self { served: ServedRouter::start_at(address, router), known }
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.served.address
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.served.address)
     }
 
     /// Answers the next request in this way.
@@ -151,15 +135,6 @@ impl Collector {
             });
             fitting.next().ok_or_else(|| format!("{metrics:?}"))
         })
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended by itself.
-            let _ = stop.send(());
-        }
     }
 }
 

@@ -12,6 +12,8 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::served_router::ServedRouter;
+
 /// The token that the homeserver accepts.
 pub const TOKEN: &str = "syt_flock_of_the_test";
 /// The alias and the id of the room, whose members are `@flock:h` and `@ann:h`.
@@ -22,7 +24,7 @@ pub const ROOM: &str = "!room:h";
 pub struct MatrixServer {
     url: String,
     shared: Arc<Shared>,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    _served: ServedRouter,
 }
 
 #[derive(Default)]
@@ -76,22 +78,8 @@ impl Drop for Following<'_> {
 impl MatrixServer {
     pub fn start() -> Self {
         let shared = Arc::new(Shared::default());
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let (send, receive) = std::sync::mpsc::channel();
-        let state = shared.clone();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-                send.send(listener.local_addr().unwrap()).unwrap();
-                let router = Router::new().fallback(answer).with_state(state);
-                tokio::select! {
-                    _ = axum::serve(listener, router).into_future() => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        Self { url: format!("http://{}", receive.recv().unwrap()), shared, stop: Some(stop) }
+        let served = ServedRouter::start(Router::new().fallback(answer).with_state(shared.clone()));
+        Self { url: format!("http://{}", served.address), shared, _served: served }
     }
 
     pub fn url(&self) -> &str {
@@ -131,12 +119,6 @@ impl MatrixServer {
     /// The most requests for events that were open at the same time.
     pub fn most_followers(&self) -> usize {
         self.shared.most_followers.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for MatrixServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
     }
 }
 

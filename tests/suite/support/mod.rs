@@ -18,6 +18,7 @@ pub mod postgres;
 pub mod preload;
 pub mod receipt;
 pub mod schema;
+pub mod served_router;
 pub mod ssh_server;
 pub mod terminal;
 

@@ -16,9 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
-use super::wait_until;
-
-const LIMIT: Duration = Duration::from_secs(30);
+use super::served_router::ServedRouter;
 
 pub const BUCKET: &str = "team";
 pub const REGION: &str = "eu-test-1";
@@ -57,9 +55,8 @@ struct Known {
 
 /// A server on a port of its own, which ends with the test.
 pub struct ObjectServer {
-    address: SocketAddr,
+    served: ServedRouter,
     known: Arc<Known>,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
 }
 
 impl ObjectServer {
@@ -69,36 +66,20 @@ impl ObjectServer {
 
     /// Starts an empty one at an address that another one had.
     pub fn start_at(address: SocketAddr) -> Self {
-        let listener = wait_until("the port is free", LIMIT, || {
-            std::net::TcpListener::bind(address).map_err(|error| error.to_string())
-        });
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
         let known = Arc::new(Known::default());
         let router = Router::new()
             .fallback(answer)
             .layer(axum::extract::DefaultBodyLimit::disable())
             .with_state(known.clone());
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                tokio::select! {
-                    served = axum::serve(listener, router) => served.unwrap(),
-                    _ = stopped => {}
-                }
-            });
-        });
-        Self { address, known, stop: Some(stop) }
+        Self { served: ServedRouter::start_at(address, router), known }
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.served.address)
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.served.address
     }
 
     /// Fails the next request in this way.
@@ -153,15 +134,6 @@ impl ObjectServer {
     /// Method, path and query of the requests so far, with the first word of the outcome.
     pub fn requests(&self) -> Vec<String> {
         self.known.requests.lock().unwrap().clone()
-    }
-}
-
-impl Drop for ObjectServer {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended by itself.
-            let _ = stop.send(());
-        }
     }
 }
 
