@@ -776,16 +776,11 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_copy_of_a_home_gives_up_the_volumes_of_the_original_although_the_engine_answers() {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
-        let (engine, _socket) = testing::engine(move |line: &str| {
-            seen.lock().unwrap().push(line.to_owned());
-            match line {
-                line if line.contains("/_ping") => (200, "OK"),
-                line if line.contains("/volumes/flock-ws-coder-") => (200, OF_ORIGINAL),
-                line if line.contains("/volumes/flock-ws-tester-") => (200, OF_COPY),
-                _ => (500, r#"{"message":"it tells nothing else"}"#),
-            }
+        let (engine, asked, _socket) = testing::asked_engine(|line: &str| match line {
+            line if line.contains("/_ping") => (200, "OK"),
+            line if line.contains("/volumes/flock-ws-coder-") => (200, OF_ORIGINAL),
+            line if line.contains("/volumes/flock-ws-tester-") => (200, OF_COPY),
+            _ => (500, r#"{"message":"it tells nothing else"}"#),
         });
         let (scene, coder, tester) = (Scene::new(engine.endpoint()), id("coder"), id("tester"));
         let home = scene.team.swarm.home();

@@ -763,7 +763,6 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::time::Duration;
 
     use super::*;
@@ -893,15 +892,10 @@ mod tests {
     async fn a_copy_of_a_home_does_not_use_the_volumes_of_the_original() {
         let (home, _folder) = home();
         let agent: AgentId = "ada".parse().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
-        let (engine, _socket) = testing::engine(move |line: &str| {
-            seen.lock().unwrap().push(line.to_owned());
-            match line {
-                line if line.starts_with("GET") && line.contains("/volumes/") => (200, OF_ORIGINAL),
-                line if line.starts_with("GET") => (404, r#"{"message":"there is none"}"#),
-                _ => (500, r#"{"message":"it makes nothing"}"#),
-            }
+        let (engine, asked, _socket) = testing::asked_engine(|line: &str| match line {
+            line if line.starts_with("GET") && line.contains("/volumes/") => (200, OF_ORIGINAL),
+            line if line.starts_with("GET") => (404, r#"{"message":"there is none"}"#),
+            _ => (500, r#"{"message":"it makes nothing"}"#),
         });
         let place = place(&home, &agent, engine);
         let workspace = home.workspace(&agent);
@@ -943,18 +937,13 @@ mod tests {
         let workspace = home.workspace(&agent);
         std::fs::create_dir(&workspace).unwrap();
         std::fs::write(workspace.join("work"), "work").unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
-        let (engine, _socket) = testing::engine(move |line: &str| {
-            seen.lock().unwrap().push(line.to_owned());
-            match line {
-                line if line.contains("/volumes/create") => (201, VOLUME),
-                line if line.contains("/containers/create") => (201, r#"{"Id":"carrier","Warnings":[]}"#),
-                // It takes the files, and never says that it has them all.
-                line if line.starts_with("PUT") => (0, ""),
-                line if line.starts_with("DELETE") => (204, ""),
-                _ => (404, r#"{"message":"there is none"}"#),
-            }
+        let (engine, asked, _socket) = testing::asked_engine(|line: &str| match line {
+            line if line.contains("/volumes/create") => (201, VOLUME),
+            line if line.contains("/containers/create") => (201, r#"{"Id":"carrier","Warnings":[]}"#),
+            // It takes the files, and never says that it has them all.
+            line if line.starts_with("PUT") => (0, ""),
+            line if line.starts_with("DELETE") => (204, ""),
+            _ => (404, r#"{"message":"there is none"}"#),
         });
         let place = place(&home, &agent, engine);
         let lock = Arc::default();
@@ -983,16 +972,11 @@ mod tests {
         let workspace = home.workspace(&agent);
         std::fs::create_dir(&workspace).unwrap();
         std::fs::write(workspace.join("work"), "work").unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
         // It takes a volume, and can make no container.
-        let (engine, _socket) = testing::engine(move |line: &str| {
-            seen.lock().unwrap().push(line.to_owned());
-            match line {
-                line if line.contains("/volumes/create") => (201, VOLUME),
-                line if line.starts_with("DELETE") => (204, ""),
-                _ => (500, r#"{"message":"no space left"}"#),
-            }
+        let (engine, asked, _socket) = testing::asked_engine(|line: &str| match line {
+            line if line.contains("/volumes/create") => (201, VOLUME),
+            line if line.starts_with("DELETE") => (204, ""),
+            _ => (500, r#"{"message":"no space left"}"#),
         });
         let place = place(&home, &agent, engine);
         let mark = &place.mark;

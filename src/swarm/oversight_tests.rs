@@ -473,6 +473,18 @@ async fn add_member(rig: &Fixture, name: &str, day_tokens: Option<u64>) {
     add_person(rig.swarm.store(), NewPerson { day_tokens, ..person(name, PersonRole::Member) }, 1).await;
 }
 
+/// Has `coder` give `tester` a task on behalf of `ann`, and returns the session of the task.
+async fn task_for_ann(rig: &Fixture) -> SessionKey {
+    let asked = call("coder", "main:ann");
+    let by = Actor {
+        party: Party::Agent(asked.agent.clone()),
+        session: Some(asked.session),
+        turn: Some(asked.turn),
+    };
+    let tester = "tester".parse().unwrap();
+    rig.swarm.send_message(&by, &tester, "do it", None).await.unwrap().session
+}
+
 async fn remove_ann(rig: &Fixture) {
     let entry = Actor::human("owner").entry("person.remove", "human:ann", Level::Yellow, String::new());
     assert!(rig.swarm.store().people().remove("ann".to_owned(), entry, 2).await.unwrap());
@@ -525,19 +537,12 @@ async fn work_that_goes_on_elsewhere_still_counts_for_the_person_who_began_it() 
     let rig = rig(json!({})).await;
     let store = rig.swarm.store();
     add_member(&rig, "ann", Some(1_500)).await;
-    let asked = call("coder", "main:ann");
-    let by = Actor {
-        party: Party::Agent(asked.agent.clone()),
-        session: Some(asked.session),
-        turn: Some(asked.turn),
-    };
-    let tester = "tester".parse().unwrap();
-    let task = rig.swarm.send_message(&by, &tester, "do it", None).await.unwrap();
-    let person = rig.swarm.charged_person(&task.session, None).await.unwrap();
+    let session = task_for_ann(&rig).await;
+    let person = rig.swarm.charged_person(&session, None).await.unwrap();
     assert_eq!(person, None, "the session of two agents is nobody's, only this task in it is hers");
     let turn = TurnId::new();
-    store.inbox().take(task.session.clone(), turn).await.unwrap().unwrap();
-    let worked = ModelCall { turn, session: task.session, ..call("tester", "dm:coder") };
+    store.inbox().take(session.clone(), turn).await.unwrap().unwrap();
+    let worked = ModelCall { turn, session, ..call("tester", "dm:coder") };
     rig.watch.reserve(&worked).await.unwrap();
     let refused = rig.watch.reserve(&worked).await.unwrap_err().to_string();
     assert!(refused.contains("the budget of ann"), "{refused}");
@@ -559,17 +564,10 @@ async fn work_for_a_removed_person_ends_between_agents_and_keeps_its_budget_in_c
     let rig = rig(json!({})).await;
     let store = rig.swarm.store();
     add_member(&rig, "ann", Some(2_500)).await;
-    let asked = call("coder", "main:ann");
-    let by = Actor {
-        party: Party::Agent(asked.agent.clone()),
-        session: Some(asked.session),
-        turn: Some(asked.turn),
-    };
-    let tester = "tester".parse().unwrap();
-    let task = rig.swarm.send_message(&by, &tester, "do it", None).await.unwrap();
+    let session = task_for_ann(&rig).await;
     let turn = TurnId::new();
-    store.inbox().take(task.session.clone(), turn).await.unwrap().unwrap();
-    let worked = ModelCall { turn, session: task.session, ..call("tester", "dm:coder") };
+    store.inbox().take(session.clone(), turn).await.unwrap().unwrap();
+    let worked = ModelCall { turn, session, ..call("tester", "dm:coder") };
     rig.watch.reserve(&worked).await.unwrap();
     let dev = "dev".parse().unwrap();
     rig.swarm.post(&Actor::human("ann"), &dev, "work".to_owned(), true).await.unwrap();

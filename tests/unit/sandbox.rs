@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::Stdio;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -79,6 +79,19 @@ pub(crate) fn engine(
         }
     });
     (Engine::at(format!("unix://{}", socket.display())), folder)
+}
+
+/// Starts such an engine, and returns also the first lines of all requests that it gets.
+pub(crate) fn asked_engine(
+    answer: impl Fn(&str) -> (u16, &'static str) + Clone + Send + 'static,
+) -> (Engine, Arc<Mutex<Vec<String>>>, TempDir) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let (engine, folder) = engine(move |line: &str| {
+        seen.lock().unwrap().push(line.to_owned());
+        answer(line)
+    });
+    (engine, asked, folder)
 }
 
 /// Answers one request and closes the connection.

@@ -469,12 +469,7 @@ mod tests {
 
     /// Adds the engine `second`, which has no containers. Returns what it is asked, with the folder of its socket.
     fn add_second(config: &tokio::sync::watch::Sender<Arc<Config>>) -> (Arc<Mutex<Vec<String>>>, TempDir) {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
-        let (second, socket) = testing::engine(move |line: &str| {
-            seen.lock().unwrap().push(line.to_owned());
-            (404, r#"{"message":"there is none"}"#)
-        });
+        let (second, asked, socket) = testing::asked_engine(|_| (404, r#"{"message":"there is none"}"#));
         let settings = EngineSettings::new("second".parse().unwrap(), Some(second.endpoint().to_owned()));
         config.send_modify(|config| Arc::make_mut(config).engines = vec![settings]);
         (asked, socket)

@@ -88,10 +88,7 @@ impl Scene {
 
     /// A gateway's view of the sandboxes; several at once are several processes, one after the other.
     fn sandbox(&self) -> (PlacedSandbox, Arc<KubernetesSandbox>) {
-        let docker = Arc::new(self.team.sandbox());
-        let engines = Arc::clone(docker.engines());
-        let clusters = Arc::new(KubernetesSandbox::new(self.team.home.clone(), self.team.source(), engines));
-        (PlacedSandbox::new(docker, Arc::clone(&clusters), self.team.source()), clusters)
+        self.sandbox_of(&self.team.home)
     }
 
     /// Another home with the same files, and the folder in which it is.
@@ -108,7 +105,7 @@ impl Scene {
         (second, folder)
     }
 
-    /// The view of the gateway of that home.
+    /// The view of the gateway of a home.
     fn sandbox_of(&self, home: &Home) -> (PlacedSandbox, Arc<KubernetesSandbox>) {
         let engine = Arc::clone(&self.team.engine);
         let docker = Arc::new(DockerSandbox::new(home.clone(), self.team.source(), engine));
