@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
     use crate::sandbox::egress::{ConnectionOutcome, Host};
-    use crate::store::{Along, AuditFilter, Level, NewRequest, RequestState, RequestStep, Scope, Store};
+    use crate::store::{Along, Level, NewRequest, RequestState, RequestStep, Scope, Store};
     use crate::swarm::Actor;
     use crate::swarm::testing::Team;
     use crate::swarm::triage::{FiledRequest, Request};
@@ -245,8 +245,7 @@ mod tests {
         }
         granted.write_audit().await;
         granted.write_audit().await;
-        let filter = AuditFilter { action: Some("egress".to_owned()), ..AuditFilter::default() };
-        let rows = team.store.audit().rows(&filter, 10).await.unwrap();
+        let rows = team.store.audit().rows_about("egress").await;
         assert_eq!(rows.len(), 1, "{rows:?}");
         assert_eq!((rows[0].actor.as_str(), rows[0].subject.as_str()), ("coder", "a.example:443"));
         assert!(rows[0].detail.starts_with("100 connected"), "{}", rows[0].detail);

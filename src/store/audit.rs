@@ -251,6 +251,12 @@ impl<A> AuditLog<&Database<A>> {
 
 #[cfg(test)]
 impl<A> AuditLog<&Database<A>> {
+    /// Returns the rows about an action, or about all actions of a kind, newest first.
+    pub(crate) async fn rows_about(self, action: &str) -> Vec<AuditRow> {
+        let filter = AuditFilter { action: Some(action.to_owned()), ..AuditFilter::default() };
+        self.rows(&filter, 100).await.unwrap()
+    }
+
     /// Returns the actions in the audit, oldest first.
     pub(crate) async fn actions(self) -> Vec<String> {
         self.read("read the audit", |connection| {

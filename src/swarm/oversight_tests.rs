@@ -253,8 +253,7 @@ async fn each_pause_is_in_the_audit_once_a_day_also_if_an_agent_has_several() {
         rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err();
         rig.watch.reserve(&unpriced).await.unwrap_err();
     }
-    let filter = AuditFilter { action: Some("budget".into()), ..AuditFilter::default() };
-    let rows = rig.swarm.store().audit().rows(&filter, 20).await.unwrap();
+    let rows = rig.swarm.store().audit().rows_about("budget").await;
     assert_eq!(rows.len(), 2, "{rows:?}");
 }
 
@@ -295,12 +294,8 @@ async fn a_frozen_agent_waits_for_a_thaw_also_after_a_restart() {
     let (thawed, ()) = tokio::join!(next.thaw(&ann, &coder), waits);
     assert!(thawed.unwrap());
     assert!(is_free(&watch));
-    let rows = next
-        .store()
-        .audit()
-        .rows(&AuditFilter { action: Some("agent".into()), ..AuditFilter::default() }, 9)
-        .await;
-    let actions: Vec<String> = rows.unwrap().into_iter().map(|row| row.action).collect();
+    let rows = next.store().audit().rows_about("agent").await;
+    let actions: Vec<String> = rows.into_iter().map(|row| row.action).collect();
     assert_eq!(actions, ["agent.thaw", "agent.freeze"]);
 }
 
