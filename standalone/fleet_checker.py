@@ -26,6 +26,22 @@ def accepted(facts, *kinds):
     return [op for op in facts["ops"] if op["what"] in kinds and op["accepted"]]
 
 
+def by_word(rows, field):
+    """The rows by the first word in a field."""
+    found = collections.defaultdict(list)
+    for row in rows:
+        for word in WORD.findall(row[field])[:1]:
+            found[word].append(row)
+    return found
+
+
+def repeated(counts, said):
+    """A fault in these words for each name that is counted more than once."""
+    for name, count in counts.items():
+        if count > 1:
+            yield said.format(*([name] if isinstance(name, str) else name), count)
+
+
 def by_people(facts):
     """The words of people's messages, each with its places."""
     places = collections.defaultdict(list)
@@ -70,27 +86,19 @@ def numbers(facts):
 def commands(facts):
     """A command leaves its mark in the workspace once if it was acknowledged, and at most once if it was not."""
     marks = collections.Counter(word for agent in facts["marks"].values() for word, _, _ in agent)
-    tried = {op["word"] for op in facts["ops"] if op["what"] == "command"}
     for op in accepted(facts, "command"):
         if all(word != op["word"] for word, _, _ in facts["marks"].get(op["agent"], [])):
             yield f"{op['word']} was acknowledged and left no mark in the workspace of {op['agent']}"
-    for word, count in marks.items():
-        if count > 1:
-            yield f"{word} ran {count} times"
-        if word not in tried:
-            yield f"{word} ran and nobody asked for it"
+    yield from repeated(marks, "{} ran {} times")
+    for word in marks.keys() - {op["word"] for op in facts["ops"] if op["what"] == "command"}:
+        yield f"{word} ran and nobody asked for it"
 
 
 def tasks(facts):
     """A task that was acknowledged is there once, and ended as was said."""
     final = {"completed", "failed", "canceled", "rejected"}
-    found = collections.defaultdict(list)
-    for row in facts["tasks"]:
-        for word in WORD.findall(row["request"])[:1]:
-            found[word].append(row)
-    for word, rows in found.items():
-        if len(rows) > 1:
-            yield f"{word} made {len(rows)} tasks"
+    found = by_word(facts["tasks"], "request")
+    yield from repeated({word: len(rows) for word, rows in found.items()}, "{} made {} tasks")
     for op in accepted(facts, "errand"):
         row = next((row for row in found.get(op["word"], []) if row["id"] == op["told"]), None)
         if row is None:
@@ -104,23 +112,17 @@ def tasks(facts):
 def lines(facts):
     """A line that an agent said it added to a file of a vault is in it once, and every other at most once."""
     found = collections.Counter(facts["lines"])
-    tried = {op["word"] for op in facts["ops"] if op["what"] == "line"}
     for op in accepted(facts, "line"):
         if not found[op["word"]]:
             yield f"{op['word']} was added to a vault by {op['agent']} and is not in it"
-    for word, count in found.items():
-        if count > 1:
-            yield f"{word} is in a vault {count} times"
-        if word not in tried:
-            yield f"{word} is in a vault and nobody asked for it"
+    yield from repeated(found, "{} is in a vault {} times")
+    for word in found.keys() - {op["word"] for op in facts["ops"] if op["what"] == "line"}:
+        yield f"{word} is in a vault and nobody asked for it"
 
 
 def requests(facts):
     """A request that an agent told of is there, and nothing made two."""
-    found = collections.defaultdict(list)
-    for row in facts["requests"]:
-        for word in WORD.findall(row["body"])[:1]:
-            found[word].append(row["id"])
+    found = {word: [row["id"] for row in rows] for word, rows in by_word(facts["requests"], "body").items()}
     for word, ids in found.items():
         if len(ids) > 1:
             yield f"{word} made {len(ids)} requests: {ids}"
@@ -179,9 +181,7 @@ def crews(facts):
 def shown(facts):
     """Each agent of a channel was given each message of people in it once."""
     for agent, counts in facts["shown"].items():
-        for word, count in counts.items():
-            if count > 1:
-                yield f"{agent} was shown {word} {count} times"
+        yield from repeated(counts, f"{agent} was shown {{}} {{}} times")
     for word, places in by_people(facts).items():
         for channel, seq in places[:1]:
             for agent in facts["members"].get(channel, []):
@@ -195,9 +195,7 @@ def answers(facts):
     for row in facts["messages"]:
         if row["author"] in facts["answering"].get(row["channel"], []):
             given.update((row["author"], word) for word in set(WORD.findall(row["content"])))
-    for (agent, word), count in given.items():
-        if count > 1:
-            yield f"{agent} answered {word} {count} times"
+    yield from repeated(given, "{} answered {} {} times")
 
 
 def unanswered(facts):
@@ -388,9 +386,7 @@ def news(facts):
     known = origins(facts)
     for watched, told in facts["told"].items():
         counts = collections.Counter((name, of) for _, name, of in told if name != RESET)
-        for (name, of), count in counts.items():
-            if count > 1:
-                yield f"{name} {of} came {count} times to whoever watches gateway {watched}"
+        yield from repeated(counts, f"{{}} {{}} came {{}} times to whoever watches gateway {watched}")
         for op in accepted(facts, *NEWS):
             for name, of in news_of(op):
                 if not counts[name, of] and not looked_anew(told, known, op, of):
