@@ -8,6 +8,7 @@ import struct
 import subprocess
 import threading
 
+from campaign_script import replies, used
 from checking import check, run, until
 from fleet_clients import AGENTS, ANSWERED, LINES, SILENT, VAULT, crew
 from fleet_engine import Engine
@@ -129,31 +130,13 @@ class Fleet:
         first.write_secret("postgres", self.cluster.password)
         self.must(first, "another engine", "engine", "add", "second", self.engines[1].address(first), "--labels", "far", limit=600)
         os.makedirs(f"{first.home}/scripts", exist_ok=True)
-        replies = [
-            # What becomes of a request comes as a message with the command in it, and is nothing to be done.
-            {"when": "Your request", "steps": [{"say": ""}]},
-            {"when": "slow-command ", "steps": [{"calls": [{"name": "exec", "arguments": {"command": SLOW_MARK}}]},
-                                                {"say": "{{last_result}}"}]},
-            {"when": "command ", "steps": [{"calls": [{"name": "exec", "arguments": {"command": MARK}}]},
-                                           {"say": "{{last_result}}"}]},
-            {"when": "errand ", "steps": [{"say": "errand done", "delay_ms": 40}]},
-            {"when": "ask ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 30}]},
-            {"when": "linger ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 1500}]},
-            {"when": "note ", "steps": [{"say": "", "delay_ms": 60}]},
-            {"when": "line ", "steps": [
-                {"calls": [{"name": "flock_workspace_write", "arguments": {
-                    "workspace": VAULT, "path": LINES, "content": "{{last_message}}\n", "append": True}}]},
-                {"say": "{{last_result}}"}]},
-            {"when": "host ", "steps": [
-                {"calls": [{"name": "flock_sysadmin_request", "arguments": {
-                    "kind": "command", "reason": "it is needed", "timeout": 60,
-                    "command": f"echo '{{{{last_message}}}}' >> {self.ran}"}}]},
-                {"say": "{{last_result}}"}]},
-            {"steps": [{"say": ""}]},
-        ]
+        more = [{"when": "slow-command ", "steps": used("exec", command=SLOW_MARK)},
+                {"when": "ask ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 30}]},
+                {"when": "linger ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 1500}]}]
+        script = {"replies": replies(MARK, self.ran, VAULT, LINES, *more)}
         for agent in AGENTS:
             with open(f"{first.home}/scripts/{agent}", "w") as file:
-                json.dump({"replies": replies}, file)
+                json.dump(script, file)
             labels = ["--labels", "far"] if agent in FAR else []
             self.must(first, f"add {agent}", "add", agent, "--no-container", "--model", f"script/{agent}", *labels)
         members = [word for agent in AGENTS for word in ("--member", agent)]

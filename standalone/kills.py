@@ -14,6 +14,7 @@ import re
 import threading
 import time
 
+from campaign_script import replies
 from checking import (
     HOME,
     call,
@@ -205,27 +206,10 @@ class Team:
         must("init", "init", "--yes", "--model", "script/demo", "--port", str(free_port()), *images, limit=900)
         os.makedirs(f"{HOME}/scripts", exist_ok=True)
         mark = "printf '%s\\n' '{{last_message}}' >> done.txt && printf 'marked:%s' '{{last_message}}'"
-        replies = [
-            # What becomes of a request comes as a message with the command in it, and is nothing to be done.
-            {"when": "Your request", "steps": [{"say": ""}]},
-            {"when": "command ", "steps": [{"calls": [{"name": "exec", "arguments": {"command": mark}}]},
-                                           {"say": "{{last_result}}"}]},
-            {"when": "errand ", "steps": [{"say": "errand done", "delay_ms": 40}]},
-            {"when": "line ", "steps": [
-                {"calls": [{"name": "flock_workspace_write", "arguments": {
-                    "workspace": "notes", "path": "lines.md", "content": "{{last_message}}\n", "append": True}}]},
-                {"say": "{{last_result}}"}]},
-            {"when": "host ", "steps": [
-                {"calls": [{"name": "flock_sysadmin_request", "arguments": {
-                    "kind": "command", "reason": "it is needed", "timeout": 60,
-                    "command": f"echo '{{{{last_message}}}}' >> {self.ran}"}}]},
-                {"say": "{{last_result}}"}]},
-            {"when": "note ", "steps": [{"say": "", "delay_ms": 60}]},
-            {"steps": [{"say": ""}]},
-        ]
+        script = {"replies": replies(mark, self.ran, "notes", "lines.md")}
         for agent in self.agents:
             with open(f"{HOME}/scripts/{agent}", "w") as file:
-                json.dump({"replies": replies}, file)
+                json.dump(script, file)
             bare = [] if self.docker else ["--no-container"]
             must(f"add {agent}", "add", agent, "--model", f"script/{agent}", *bare, limit=300)
         for channel in CHANNELS:
