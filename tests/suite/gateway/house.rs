@@ -201,7 +201,7 @@ pub async fn text(answer: Answer) -> (u16, String) {
     (status, String::from_utf8(answer.bytes(8 << 20, LIMIT).await.unwrap()).unwrap())
 }
 
-/// What a call is answered with.
+/// Sends a call; gives the status and the body of its answer.
 pub async fn send(client: &Client, call: Call) -> (u16, Value) {
     json_of(client.send(call, LIMIT).await.unwrap()).await
 }
