@@ -3,10 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::checkpoint::remote::progress::{CopyKind, CopyProgress, StorageStatus};
-use crate::config::Config;
-use crate::error::chain;
+use crate::blob::{self, BlobStore};
+use crate::checkpoint::remote::progress::{CopyKind, CopyProgress, FailedCopy, StorageStatus};
+use crate::clock::unix_ms;
+use crate::config::{BlobSettings, Config};
+use crate::error::{Explain, chain};
 use crate::home::Home;
+use crate::id::AgentId;
 use crate::sync::lock;
 
 /// The progress of the copies of one kind. Unset before the first look, and while another gateway makes the copies.
@@ -14,26 +17,8 @@ use crate::sync::lock;
 pub(crate) struct CopyReport(Mutex<Option<CopyProgress>>);
 
 impl CopyReport {
-    /// Begins with what an earlier run has written. Returns the place and the time of its last copy.
-    pub(super) fn begin(&self, home: &Home, kind: CopyKind) -> Option<(String, i64)> {
-        let earlier = CopyProgress::read(home, kind).unwrap_or_else(|error| {
-            tracing::warn!(error = chain(&error), "failed to read how far the copies were");
-            None
-        });
-        let last = earlier.as_ref().and_then(|progress| Some((progress.place.clone(), progress.copied_at?)));
-        self.set(earlier);
-        last
-    }
-
-    pub(super) fn set(&self, progress: Option<CopyProgress>) {
+    fn set(&self, progress: Option<CopyProgress>) {
         *lock(&self.0) = progress;
-    }
-
-    /// Changes the progress if it is set.
-    pub(super) fn change(&self, change: impl FnOnce(&mut CopyProgress)) {
-        if let Some(progress) = lock(&self.0).as_mut() {
-            change(progress);
-        }
     }
 
     fn get(&self) -> Option<CopyProgress> {
@@ -56,26 +41,202 @@ impl CopyReports {
     }
 }
 
+/// The store of those that copy one kind, and their reporter. It shows what they note in a [`CopyReport`] at once, and writes
+/// it for other processes at the end of a look.
+pub(super) struct CopyReporter {
+    home: Home,
+    kind: CopyKind,
+    report: Arc<CopyReport>,
+    /// The store, and the settings that it was opened with.
+    store: Option<(Arc<BlobSettings>, Arc<dyn BlobStore>)>,
+    /// The copies in this store.
+    progress: CopyProgress,
+    /// The place and the time of the last copy.
+    last: Option<(String, i64)>,
+    /// What was written for other processes last.
+    told: Option<CopyProgress>,
+}
+
+impl CopyReporter {
+    /// Begins with what an earlier run has written.
+    pub(super) fn begin(home: &Home, kind: CopyKind, report: Arc<CopyReport>) -> Self {
+        let earlier = CopyProgress::read(home, kind).unwrap_or_else(|error| {
+            tracing::warn!(error = chain(&error), "failed to read how far the copies were");
+            None
+        });
+        let last = earlier.as_ref().and_then(|progress| Some((progress.place.clone(), progress.copied_at?)));
+        report.set(earlier);
+        let progress = CopyProgress::default();
+        Self { home: home.clone(), kind, report, store: None, progress, last, told: None }
+    }
+
+    /// Returns the store of these settings, and `true` if it was opened now, so that nothing is known of it.
+    pub(super) fn store(
+        &mut self,
+        settings: Option<&Arc<BlobSettings>>,
+    ) -> Option<(Arc<dyn BlobStore>, bool)> {
+        let Some(settings) = settings else {
+            if self.store.take().is_some() {
+                self.progress = CopyProgress::default();
+                self.tell();
+            }
+            return None;
+        };
+        if let Some((opened, store)) = &self.store
+            && opened == settings
+        {
+            return Some((Arc::clone(store), false));
+        }
+        let store = blob::open(&self.home, settings);
+        let place = store.place().to_owned();
+        let copied_at = self.last.as_ref().filter(|(of, _)| *of == place).map(|(_, at)| *at);
+        self.store = Some((Arc::clone(settings), Arc::clone(&store)));
+        self.progress = CopyProgress { place, copied_at, ..CopyProgress::default() };
+        self.show();
+        Some((store, true))
+    }
+
+    /// Forgets the agents that the configuration does not have any more.
+    pub(super) fn retain(&mut self, config: &Config) {
+        self.progress.failed.retain(|failed| config.agent(&failed.agent).is_some());
+    }
+
+    /// Notes that something of an agent is to be copied.
+    pub(super) fn note_waiting(&mut self, agent: &AgentId) {
+        self.progress.note_waiting(agent);
+        self.show();
+    }
+
+    /// Returns `true` if something waits that has not been tried yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.progress.waiting.is_empty()
+    }
+
+    /// Notes that nothing of an agent waits to be tried.
+    pub(super) fn note_tried(&mut self, agent: &AgentId) {
+        if self.progress.waiting.remove(agent) {
+            self.show();
+        }
+    }
+
+    /// Notes that something was copied now.
+    pub(super) fn note_copy(&mut self) {
+        let now = unix_ms();
+        self.last = Some((self.progress.place.clone(), now));
+        self.progress.copied_at = Some(now);
+        self.show();
+    }
+
+    /// Notes that everything of an agent is in the store.
+    pub(super) fn note_done(&mut self, agent: &AgentId) {
+        self.progress.note_done(agent);
+        self.show();
+    }
+
+    /// Notes that an agent's copy failed.
+    pub(super) fn note_failure(&mut self, agent: &AgentId, error: &impl Explain) {
+        let (problem, hint) = (chain(error), error.hint());
+        let before = self.progress.failed.iter().find(|failed| failed.agent == *agent);
+        let since = before.map(|failed| failed.since);
+        // The same failure is logged once, and shown by doctor as long as it lasts.
+        if since.is_none() {
+            let hint = hint.as_deref().unwrap_or_default();
+            tracing::warn!(%agent, error = problem, hint, "failed to copy a {}", self.kind.name());
+        }
+        let since = since.unwrap_or_else(unix_ms);
+        self.progress.note_failure(FailedCopy { agent: agent.clone(), since, problem, hint });
+        self.show();
+    }
+
+    /// Shows the progress, and writes it for other processes if it has changed.
+    pub(super) fn tell(&mut self) {
+        self.show();
+        if self.told.as_ref() == Some(&self.progress) {
+            return;
+        }
+        match self.progress.write(&self.home, self.kind) {
+            Ok(()) => self.told = Some(self.progress.clone()),
+            Err(error) => tracing::warn!(error = chain(&error), "failed to write how far the copies are"),
+        }
+    }
+
+    fn show(&self) {
+        self.report.set(Some(self.progress.clone()));
+    }
+}
+
+impl Drop for CopyReporter {
+    /// Shows nothing any more: another gateway may go on.
+    fn drop(&mut self) {
+        self.report.set(None);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blob::BlobError;
+
+    const KIND: CopyKind = CopyKind::Checkpoint;
+
+    fn folder(path: &str) -> Arc<BlobSettings> {
+        Arc::new(BlobSettings::Folder(path.into()))
+    }
 
     #[test]
     fn a_gateway_goes_on_from_what_the_earlier_run_has_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = Home::new(folder.path().to_owned(), None);
+        let root = tempfile::tempdir().unwrap();
+        let home = Home::new(root.path().to_owned(), None);
         home.make_folders().unwrap();
-        let (kind, report) = (CopyKind::Checkpoint, CopyReport::default());
-        assert_eq!(report.begin(&home, kind), None);
-        report.change(|progress| progress.copied_at = Some(1));
+        let report = Arc::new(CopyReport::default());
+        drop(CopyReporter::begin(&home, KIND, Arc::clone(&report)));
         assert_eq!(report.get(), None, "nothing is known yet");
         let place = "/mnt/nas".to_owned();
-        let progress = CopyProgress { place: place.clone(), copied_at: Some(5), ..CopyProgress::default() };
-        progress.write(&home, kind).unwrap();
-        assert_eq!(report.begin(&home, kind), Some((place, 5)));
-        report.change(|progress| progress.copied_at = Some(6));
-        assert_eq!(report.get(), Some(CopyProgress { copied_at: Some(6), ..progress }));
-        report.set(None);
+        let written = CopyProgress { place: place.clone(), copied_at: Some(5), ..CopyProgress::default() };
+        written.write(&home, KIND).unwrap();
+        let mut reporter = CopyReporter::begin(&home, KIND, Arc::clone(&report));
+        assert_eq!(report.get().as_ref(), Some(&written));
+        // What is known of one place says nothing of another.
+        let (_, is_new) = reporter.store(Some(&folder("/mnt/other"))).unwrap();
+        assert!(is_new);
+        assert_eq!(report.get().unwrap().copied_at, None);
+        let (store, is_new) = reporter.store(Some(&folder(&place))).unwrap();
+        assert_eq!((store.place(), is_new), (place.as_str(), true));
+        assert_eq!(report.get().as_ref(), Some(&written));
+        assert!(!reporter.store(Some(&folder(&place))).unwrap().1);
+        reporter.note_copy();
+        reporter.tell();
+        let told = CopyProgress::read(&home, KIND).unwrap();
+        assert!(told.as_ref().unwrap().copied_at > Some(5), "{told:?}");
+        assert_eq!(report.get(), told);
+        drop(reporter);
         assert_eq!(report.get(), None);
+        assert_eq!(CopyProgress::read(&home, KIND).unwrap(), told);
+    }
+
+    #[test]
+    fn a_failure_is_since_its_first_time_until_it_is_mended() {
+        let root = tempfile::tempdir().unwrap();
+        let home = Home::new(root.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let report = Arc::new(CopyReport::default());
+        let mut reporter = CopyReporter::begin(&home, KIND, Arc::clone(&report));
+        reporter.store(Some(&folder("/mnt/nas"))).unwrap();
+        let agent: AgentId = "ada".parse().unwrap();
+        reporter.note_waiting(&agent);
+        assert!(reporter.is_waiting());
+        reporter.note_failure(&agent, &BlobError::Lost { place: "one".to_owned() });
+        let first = report.get().unwrap().failed.remove(0);
+        reporter.note_failure(&agent, &BlobError::Foreign { place: "two".to_owned() });
+        reporter.note_waiting(&agent);
+        assert!(!reporter.is_waiting(), "it is known to fail");
+        let second = report.get().unwrap().failed.remove(0);
+        assert_eq!((first.since, second.hint.as_deref()), (second.since, Some("flock storage take")));
+        assert!(first.problem.starts_with("one") && second.problem.starts_with("two"));
+        reporter.note_done(&agent);
+        assert_eq!(report.get().unwrap().failed, []);
+        // Without a place, nothing is shown of it, here and elsewhere.
+        assert!(reporter.store(None).is_none());
+        assert_eq!(CopyProgress::read(&home, KIND).unwrap(), Some(CopyProgress::default()));
     }
 }

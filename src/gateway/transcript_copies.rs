@@ -8,16 +8,15 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio_util::sync::CancellationToken;
 
 use super::state::Gateway;
-use super::storage_status::CopyReport;
+use super::storage_status::{CopyReport, CopyReporter};
 use crate::agent::transcript::away;
 use crate::agent::transcript_copies::{
     BroughtBack, TranscriptCopyError, bring_back, forget, mark_away, present, seal,
 };
 use crate::blob::{self, BlobStore, owner};
-use crate::checkpoint::remote::progress::{CopyKind, CopyProgress, FailedCopy};
-use crate::clock::unix_ms;
-use crate::config::{BlobSettings, Live};
-use crate::error::{Explain as _, chain};
+use crate::checkpoint::remote::progress::CopyKind;
+use crate::config::Live;
+use crate::error::chain;
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::store::{Session, Store};
@@ -79,27 +78,15 @@ pub(crate) async fn watch(
     stop: CancellationToken,
 ) {
     let home = live.home().clone();
-    let last = report.begin(&home, CopyKind::Conversation);
-    let mut copies = Copies {
-        home,
-        store,
-        blobs: None,
-        seen: HashMap::new(),
-        present: None,
-        looks: HashMap::new(),
-        failed: HashMap::new(),
-        last,
-        report: Arc::clone(&report),
-        told: None,
-    };
+    let reporter = CopyReporter::begin(&home, CopyKind::Conversation, report);
+    let (seen, looks) = (HashMap::new(), HashMap::new());
+    let mut copies = Copies { home, store, seen, present: None, looks, reporter };
     // What is on its way may be given up at any point: the next start copies it again.
     while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
         if stop.run_until_cancelled(copies.look(&live)).await.is_none() {
             break;
         }
     }
-    // Another gateway may go on.
-    report.set(None);
 }
 
 /// The state of a transcript's file.
@@ -144,41 +131,25 @@ impl FullLooks {
 struct Copies {
     home: Home,
     store: Arc<Store>,
-    blobs: Option<(Arc<BlobSettings>, Arc<dyn BlobStore>)>,
     /// The transcripts that are copied, by their names.
     seen: HashMap<String, FileMark>,
     /// The segments that the place had at the first look, until all sessions were looked at: the database may be of a
     /// restored backup.
     present: Option<HashSet<String>>,
     looks: HashMap<AgentId, FullLooks>,
-    failed: HashMap<AgentId, FailedCopy>,
-    /// The place and the time of the last copy.
-    last: Option<(String, i64)>,
-    report: Arc<CopyReport>,
-    /// What was written for other processes last.
-    told: Option<CopyProgress>,
+    reporter: CopyReporter,
 }
 
 impl Copies {
     async fn look(&mut self, live: &Live) {
         let config = live.current();
-        let Some(settings) = &config.blobs else {
-            if self.blobs.take().is_some() {
-                self.forget_place();
-                self.tell(CopyProgress::default());
-            }
+        let Some((blobs, is_new)) = self.reporter.store(config.blobs.as_ref()) else {
+            self.forget_place();
             return;
         };
-        let blobs = match &self.blobs {
-            Some((opened, blobs)) if opened == settings => Arc::clone(blobs),
-            _ => {
-                let blobs = blob::open(&self.home, settings);
-                self.forget_place();
-                self.blobs = Some((Arc::clone(settings), Arc::clone(&blobs)));
-                blobs
-            }
-        };
-        self.report.set(Some(self.progress(&*blobs)));
+        if is_new {
+            self.forget_place();
+        }
         let mut is_claimed = false;
         for agent in &config.agents {
             let now = Instant::now();
@@ -190,17 +161,12 @@ impl Copies {
             }
             match looked {
                 // A look at the recent sessions does not show that the others have been copied.
-                Ok(()) if is_full || looks.is_done => {
-                    self.failed.remove(&agent.id);
-                    self.report.change(|progress| progress.note_done(&agent.id));
-                }
-                Ok(()) => self.report.change(|progress| {
-                    progress.waiting.remove(&agent.id);
-                }),
-                Err(error) => self.note_failure(&agent.id, &error),
+                Ok(()) if is_full || looks.is_done => self.reporter.note_done(&agent.id),
+                Ok(()) => self.reporter.note_tried(&agent.id),
+                Err(error) => self.reporter.note_failure(&agent.id, &error),
             }
         }
-        self.failed.retain(|id, _| config.agent(id).is_some());
+        self.reporter.retain(&config);
         self.looks.retain(|id, _| config.agent(id).is_some());
         if self.looks.values().all(|looks| looks.is_done) {
             self.present = None;
@@ -208,26 +174,12 @@ impl Copies {
         if let Err(error) = self.delete_orphans(&blobs, &mut is_claimed).await {
             tracing::warn!(error = chain(&error), "failed to delete the segments of deleted sessions");
         }
-        self.tell(self.progress(&*blobs));
-    }
-
-    /// Returns how far the copies are between two looks, when nothing is known to wait.
-    fn progress(&self, blobs: &dyn BlobStore) -> CopyProgress {
-        let mut failed: Vec<FailedCopy> = self.failed.values().cloned().collect();
-        failed.sort_unstable_by(|one, other| one.agent.cmp(&other.agent));
-        let last = self.last.as_ref().filter(|(place, _)| place == blobs.place());
-        CopyProgress {
-            place: blobs.place().to_owned(),
-            copied_at: last.map(|(_, at)| *at),
-            failed,
-            ..CopyProgress::default()
-        }
+        self.reporter.tell();
     }
 
     /// Forgets what is known about a place that is not the home's any more.
     fn forget_place(&mut self) {
-        (self.seen, self.failed) = (HashMap::new(), HashMap::new());
-        (self.present, self.looks) = (None, HashMap::new());
+        (self.seen, self.present, self.looks) = (HashMap::new(), None, HashMap::new());
     }
 
     /// Copies the transcripts of an agent that have changed.
@@ -275,7 +227,7 @@ impl Copies {
         if self.seen.get(file) == Some(&mark) {
             return Ok(());
         }
-        self.report.change(|progress| progress.note_waiting(agent));
+        self.reporter.note_waiting(agent);
         self.claim(blobs, is_claimed).await?;
         // What this process has copied is there. Of a segment that was copied after the list, that is found out once more.
         let is_first = !self.seen.contains_key(file);
@@ -286,9 +238,7 @@ impl Copies {
         let sealed = seal(&self.store, blobs, &path, file, present).await?;
         if sealed.segments > 0 {
             tracing::debug!(%agent, file, ?sealed, "copied a transcript to the second place");
-            let now = unix_ms();
-            self.last = Some((blobs.place().to_owned(), now));
-            self.report.change(|progress| progress.copied_at = Some(now));
+            self.reporter.note_copy();
         }
         self.seen.insert(file.to_owned(), mark);
         Ok(())
@@ -319,30 +269,6 @@ impl Copies {
             *is_claimed = true;
         }
         Ok(())
-    }
-
-    fn note_failure(&mut self, agent: &AgentId, error: &TranscriptCopyError) {
-        let (problem, hint) = (chain(error), error.hint());
-        // The same failure is logged once, and shown by doctor as long as it lasts.
-        if !self.failed.contains_key(agent) {
-            tracing::warn!(%agent, error = problem, "failed to copy the transcripts of an agent");
-        }
-        let since = self.failed.get(agent).map_or_else(unix_ms, |failed| failed.since);
-        let failed = FailedCopy { agent: agent.clone(), since, problem, hint };
-        self.report.change(|progress| progress.note_failure(failed.clone()));
-        self.failed.insert(agent.clone(), failed);
-    }
-
-    /// Shows the progress, and writes it for other processes if it has changed.
-    fn tell(&mut self, progress: CopyProgress) {
-        self.report.set(Some(progress.clone()));
-        if self.told.as_ref() == Some(&progress) {
-            return;
-        }
-        match progress.write(&self.home, CopyKind::Conversation) {
-            Ok(()) => self.told = Some(progress),
-            Err(error) => tracing::warn!(error = chain(&error), "failed to write how far the copies are"),
-        }
     }
 }
 

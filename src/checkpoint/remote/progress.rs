@@ -26,7 +26,8 @@ pub(crate) enum CopyKind {
 impl CopyKind {
     pub(crate) const ALL: [Self; 2] = [Self::Checkpoint, Self::Conversation];
 
-    const fn name(self) -> &'static str {
+    /// Returns the word for one copy.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Checkpoint => "checkpoint",
             Self::Conversation => "conversation",
