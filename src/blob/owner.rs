@@ -5,6 +5,10 @@
 //!
 //! A mark names the home's instance id, which a copy of the home does not have, and a secret that is in no backup. A home that
 //! is restored at its old path keeps the id, and the original may still run on another machine.
+//!
+//! Gateways that share the agents' files copy the same things, whichever of them does it. They have one mark: that of the home
+//! with these files, whose id and record all of them read. It stays when a group begins or ends. Earlier versions gave each of
+//! these gateways a mark of its own, which only its own home knows and replaces.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -61,47 +65,81 @@ impl Record {
         Ok(record)
     }
 
-    /// Reads the record, and draws the secret if it has none.
-    fn with_secret(home: &Home) -> Result<Self, HomeError> {
-        // Two processes that draw one at the same moment would not know each other's marks.
-        let _alone = Lock::acquire(&home.blob_owner_lock(), LOCK_TIMEOUT)?;
-        let mut record = Self::read(home)?;
-        if record.secret.is_none() {
-            record.secret = Some(uuid::Uuid::new_v4().simple().to_string());
-            // Before the first mark that names it. A kill between the two must not leave a mark that nobody knows.
-            record.write(home)?;
-        }
-        Ok(record)
-    }
-
-    fn remember(&mut self, home: &Home, place: &str) -> Result<(), HomeError> {
-        if self.place.as_deref() == Some(place) {
-            return Ok(());
-        }
-        self.place = Some(place.to_owned());
-        self.write(home)
-    }
-
     fn write(&self, home: &Home) -> Result<(), HomeError> {
         let path = home.blob_record();
         let bytes = serde_json::to_vec(self).map_err(|error| HomeError::io("write", &path)(error.into()))?;
         atomic::write(&path, &bytes, 0o600)
     }
+}
+
+/// A home with what its marks say.
+struct Marker {
+    home: Home,
+    id: String,
+    record: Record,
+}
+
+impl Marker {
+    fn read(home: Home, id: String) -> Result<Self, HomeError> {
+        let record = Record::read(&home)?;
+        Ok(Self { home, id, record })
+    }
+
+    /// Returns the home whose marks are those of `home`: the one that has the agents' files.
+    fn of(home: &Home) -> Result<Self, HomeError> {
+        Self::read(home.of_files(), instance::of_files(home)?)
+    }
+
+    /// Returns `home` by itself if it shares the files of another home. Earlier versions wrote marks of such homes.
+    fn alone(home: &Home) -> Result<Option<Self>, HomeError> {
+        let shares = home.of_files() != *home;
+        shares.then(|| Self::read(home.clone(), instance::read(home)?)).transpose()
+    }
+
+    /// Draws the secret if there is none.
+    fn draw_secret(&mut self) -> Result<(), HomeError> {
+        // Two processes that draw one at the same moment would not know each other's marks. The folder of the lock may have
+        // been removed with what another home has of its own.
+        let _alone = Lock::acquire_with_folder(&self.home.blob_owner_lock(), LOCK_TIMEOUT)?;
+        self.record = Record::read(&self.home)?;
+        if self.record.secret.is_none() {
+            self.record.secret = Some(uuid::Uuid::new_v4().simple().to_string());
+            // Before the first mark that names it. A kill between the two must not leave a mark that nobody knows.
+            self.record.write(&self.home)?;
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the home has marked this store last.
+    fn remembers(&self, store: &dyn BlobStore) -> bool {
+        self.record.place.as_deref() == Some(store.place())
+    }
+
+    fn remember(&mut self, store: &dyn BlobStore) -> Result<(), HomeError> {
+        if self.remembers(store) {
+            return Ok(());
+        }
+        self.record.place = Some(store.place().to_owned());
+        self.record.write(&self.home)
+    }
 
     /// Returns the mark that the home writes.
-    fn mark(&self, home: &Home, since: i64) -> Result<Owner, HomeError> {
-        let id = instance::read(home)?;
-        Ok(Owner { format: FORMAT, home: digest(&id, self.secret.as_deref()), since })
+    fn mark(&self, since: i64) -> Owner {
+        Owner { format: FORMAT, home: digest(&self.id, self.record.secret.as_deref()), since }
     }
 
     /// Returns `true` if a mark has this home's secret.
-    fn knows(&self, home: &Home, owner: &Owner) -> Result<bool, HomeError> {
-        Ok(self.secret.is_some() && owner.home == self.mark(home, owner.since)?.home)
+    fn knows(&self, owner: &Owner) -> bool {
+        self.record.secret.is_some() && owner.home == self.mark(owner.since).home
     }
 
-    /// Returns `true` if a mark is this home's and of an earlier version.
-    fn knows_as_old(&self, home: &Home, owner: &Owner) -> Result<bool, HomeError> {
-        Ok(self.has_old_marks && owner.home == digest(&instance::read(home)?, None))
+    /// Returns `true` if a mark is this home's and of a version without secrets.
+    fn knows_as_old(&self, owner: &Owner) -> bool {
+        self.record.has_old_marks && owner.home == digest(&self.id, None)
+    }
+
+    fn knows_any(&self, owner: &Owner) -> bool {
+        self.knows(owner) || self.knows_as_old(owner)
     }
 }
 
@@ -117,14 +155,14 @@ fn digest(id: &str, secret: Option<&str>) -> String {
 }
 
 impl Owner {
-    /// Returns `true` if the mark is this home's.
+    /// Returns `true` if the mark is that of this home, or of the gateways that share its files.
     ///
     /// # Errors
     ///
     /// Returns an error if the home has no instance id, or if its record can't be read.
     pub fn is(&self, home: &Home) -> Result<bool, HomeError> {
-        let record = Record::read(home)?;
-        Ok(record.knows(home, self)? || record.knows_as_old(home, self)?)
+        let is_own = Marker::of(home)?.knows_any(self);
+        Ok(is_own || Marker::alone(home)?.is_some_and(|alone| alone.knows_any(self)))
     }
 }
 
@@ -167,26 +205,39 @@ pub async fn read(store: &dyn BlobStore) -> Result<Option<Owner>, BlobError> {
 /// Returns [`BlobError::Foreign`] if it is another home's, and [`BlobError::Lost`] if it was this home's and has no mark
 /// any more.
 pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> {
-    let mut record = Record::read(home)?;
+    let (mut marker, alone) = (Marker::of(home)?, Marker::alone(home)?);
     let mut found = read(store).await?;
     if found.is_none() {
-        if record.place.as_deref() == Some(store.place()) {
+        if marker.remembers(store) || alone.as_ref().is_some_and(|alone| alone.remembers(store)) {
             return Err(BlobError::Lost { place: store.place().to_owned() });
         }
-        record = Record::with_secret(home)?;
-        if write(store, &record.mark(home, unix_ms())?, Condition::Absent).await? == Put::Exists {
+        marker.draw_secret()?;
+        if write(store, &marker.mark(unix_ms()), Condition::Absent).await? == Put::Exists {
             found = read(store).await?;
         }
     }
-    if let Some(found) = found {
-        if record.knows_as_old(home, &found)? {
-            record = Record::with_secret(home)?;
-            write(store, &record.mark(home, found.since)?, Condition::Any).await?;
-        } else if !record.knows(home, &found)? {
+    if let Some(found) = found.filter(|found| !marker.knows(found)) {
+        if !marker.knows_as_old(&found) && !alone.is_some_and(|alone| alone.knows_any(&found)) {
             return Err(BlobError::Foreign { place: store.place().to_owned() });
         }
+        marker.draw_secret()?;
+        write(store, &marker.mark(found.since), Condition::Any).await?;
     }
-    Ok(record.remember(home, store.place())?)
+    Ok(marker.remember(store)?)
+}
+
+/// Replaces a mark that this home has written for itself alone, although it shares the files of other gateways, by theirs. They
+/// can't know it, and would take the store for another home's. Any other mark stays.
+///
+/// # Errors
+///
+/// Returns an error if the store or a record can't be read or written.
+pub async fn share(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> {
+    let Some(alone) = Marker::alone(home)?.filter(|alone| alone.remembers(store)) else { return Ok(()) };
+    match read(store).await? {
+        Some(found) if alone.knows_any(&found) => claim(home, store).await,
+        _ => Ok(()),
+    }
 }
 
 /// Makes the store this home's, whoever has written to it.
@@ -197,9 +248,10 @@ pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> 
 pub async fn take(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> {
     // A newer flock's store is not taken.
     read(store).await?;
-    let mut record = Record::with_secret(home)?;
-    write(store, &record.mark(home, unix_ms())?, Condition::Any).await?;
-    Ok(record.remember(home, store.place())?)
+    let mut marker = Marker::of(home)?;
+    marker.draw_secret()?;
+    write(store, &marker.mark(unix_ms()), Condition::Any).await?;
+    Ok(marker.remember(store)?)
 }
 
 async fn write(store: &dyn BlobStore, owner: &Owner, condition: Condition) -> Result<Put, BlobError> {
@@ -297,11 +349,93 @@ mod tests {
         assert!(matches!(claim(&home, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
     }
 
+    /// Two homes whose gateways share the files of the first one, and a store.
+    fn group(folder: &std::path::Path) -> (Home, Home, std::sync::Arc<dyn BlobStore>) {
+        let (first, second) = (home(&folder.join("first")), home(&folder.join("second")));
+        let root = folder.join("store");
+        fs_err::create_dir(&root).unwrap();
+        let store = super::super::open(&first, &BlobSettings::Folder(root));
+        let second = second.seen_with_files(first.root());
+        (first, second, store)
+    }
+
+    #[tokio::test]
+    async fn gateways_that_share_files_have_one_mark_from_before_their_group_until_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second, store) = group(folder.path());
+        claim(&first, &*store).await.unwrap();
+        let mark = read(&*store).await.unwrap();
+        for home in [&second, &first] {
+            claim(home, &*store).await.unwrap();
+            assert!(mark.as_ref().unwrap().is(home).unwrap());
+        }
+        assert_eq!(read(&*store).await.unwrap(), mark);
+        assert!(!second.blob_record().exists(), "it has no mark of its own");
+        // One that shares other files, or none, is another home.
+        let (alone, other) = (Home::new(second.root().to_owned(), None), home(&folder.path().join("other")));
+        for home in [&alone, &other, &second.seen_with_files(other.root())] {
+            assert!(matches!(claim(home, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
+        }
+        // What one of them takes or misses, the other one does, too.
+        take(&other, &*store).await.unwrap();
+        assert!(matches!(claim(&first, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
+        take(&second, &*store).await.unwrap();
+        claim(&first, &*store).await.unwrap();
+        fs_err::remove_file(folder.path().join("store").join(NAME)).unwrap();
+        for home in [&first, &second] {
+            assert!(matches!(claim(home, &*store).await.unwrap_err(), BlobError::Lost { .. }));
+        }
+        // The machine has not mounted the files.
+        let lost = second.seen_with_files(&folder.path().join("gone"));
+        assert!(matches!(claim(&lost, &*store).await.unwrap_err(), BlobError::Home(_)));
+    }
+
+    #[tokio::test]
+    async fn a_mark_of_one_gateway_that_an_earlier_version_wrote_becomes_that_of_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second, store) = group(folder.path());
+        let alone = Home::new(second.root().to_owned(), None);
+        claim(&alone, &*store).await.unwrap();
+        let since = read(&*store).await.unwrap().unwrap().since;
+        // Only the second one knows it.
+        assert!(matches!(claim(&first, &*store).await.unwrap_err(), BlobError::Foreign { .. }));
+        share(&first, &*store).await.unwrap();
+        let found = read(&*store).await.unwrap().unwrap();
+        assert!(found.is(&alone).unwrap() && found.is(&second).unwrap() && !found.is(&first).unwrap());
+        for _ in 0..2 {
+            share(&second, &*store).await.unwrap();
+            let found = read(&*store).await.unwrap().unwrap();
+            assert!(found.is(&first).unwrap() && found.since == since, "{found:?}");
+        }
+        claim(&first, &*store).await.unwrap();
+        // One of a version without secrets, also if the second one has the work and not only starts.
+        let id = instance::read(&alone).unwrap();
+        let old = Owner { format: FORMAT, home: digest(&id, None), since: 7 };
+        let record = serde_json::json!({"place": store.place()}).to_string();
+        fs_err::write(alone.blob_record(), record).unwrap();
+        write(&*store, &old, Condition::Any).await.unwrap();
+        claim(&second, &*store).await.unwrap();
+        assert_eq!(read(&*store).await.unwrap().unwrap().since, 7);
+        claim(&first, &*store).await.unwrap();
+        // A store of another home is not touched, and one that has lost its mark is not marked anew.
+        let other = home(&folder.path().join("other"));
+        take(&other, &*store).await.unwrap();
+        share(&second, &*store).await.unwrap();
+        assert!(read(&*store).await.unwrap().unwrap().is(&other).unwrap());
+        fs_err::remove_file(first.blob_record()).unwrap();
+        fs_err::remove_file(folder.path().join("store").join(NAME)).unwrap();
+        assert!(matches!(claim(&second, &*store).await.unwrap_err(), BlobError::Lost { .. }));
+    }
+
     #[test]
     fn processes_that_mark_at_the_same_moment_have_one_secret() {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path());
-        let secret = || Record::with_secret(&home).unwrap().secret.unwrap();
+        let secret = || {
+            let mut marker = Marker::of(&home).unwrap();
+            marker.draw_secret().unwrap();
+            marker.record.secret.unwrap()
+        };
         std::thread::scope(|scope| {
             let all: Vec<_> = (0..8).map(|_| scope.spawn(secret)).collect();
             let all: Vec<String> = all.into_iter().map(|one| one.join().unwrap()).collect();

@@ -22,8 +22,8 @@ use super::state::Gateway;
 use super::team::Team;
 use super::telemetry::Exporter;
 use super::{
-    checkpoint_copies, disk_quota, engines, heartbeat, push, retention, schedules, search_index, server,
-    transcript_copies, uploads,
+    checkpoint_copies, disk_quota, engines, heartbeat, place_mark, push, retention, schedules, search_index,
+    server, transcript_copies, uploads,
 };
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
@@ -181,6 +181,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(sweep_checks(checks));
     let heart = tokio::spawn(heartbeat::run(gateway.clone()));
     tokio::spawn(shared_config::run(gateway.clone()));
+    tokio::spawn(place_mark::share(gateway.clone()));
     tokio::spawn(peers::follow_events(gateway.clone()));
     tokio::spawn(super::mcp::follow_grants(gateway.clone()));
     tokio::spawn(recover_and_run(gateway.clone(), team.clone(), rings));

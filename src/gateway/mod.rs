@@ -48,6 +48,7 @@ pub mod openapi;
 mod operation_recovery;
 pub(crate) mod peers;
 pub mod person_access;
+mod place_mark;
 pub mod projects;
 pub mod push;
 pub(crate) mod queue;

@@ -90,6 +90,23 @@ pub(crate) fn of_shared_files(home: &Home) -> Option<String> {
     (!id.is_empty()).then(|| id.to_owned())
 }
 
+/// Returns the id of the home that has the agents' files: this one, or the one whose files its gateway shares.
+///
+/// # Errors
+///
+/// Returns the errors of [`read`] about that home.
+pub(crate) fn of_files(home: &Home) -> Result<String, HomeError> {
+    let owner = home.of_files();
+    if owner == *home {
+        return read(home);
+    }
+    // Each machine may see the folder at a path and a device of its own, so the place says nothing of a copy here.
+    match Record::read(&owner)? {
+        Some(record) => Ok(record.id),
+        None => Err(HomeError::NoInstance { path: owner.instance() }),
+    }
+}
+
 /// Returns the id for a copy at `path` of the home `id`. It is the same each time.
 fn copy_id(id: &str, path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;

@@ -54,6 +54,12 @@ impl Home {
         &self.files
     }
 
+    /// Returns the paths of the home whose folder has the agents' files. It is this one, unless its gateway has joined others.
+    #[must_use]
+    pub(crate) fn of_files(&self) -> Self {
+        Self { root: self.files.clone(), ..self.clone() }
+    }
+
     /// Returns the link to the folder of the agents' files, if that is not the home itself.
     #[must_use]
     pub(crate) fn files_link(&self) -> PathBuf {
@@ -163,7 +169,8 @@ impl Home {
         self.data().join("backup.json")
     }
 
-    /// Returns the record of the store of blobs that this home writes to. It is in no backup.
+    /// Returns the record of the store of blobs that this home writes to. It is in no backup. Gateways that share the agents'
+    /// files use that of the home that has these.
     #[must_use]
     pub(crate) fn blob_record(&self) -> PathBuf {
         self.data().join("blobs.json")

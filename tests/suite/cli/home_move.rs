@@ -119,6 +119,30 @@ fn a_home_moves_to_a_server_and_back() {
 }
 
 #[test]
+fn the_second_place_stays_this_homes_on_the_way_to_a_server_and_back() {
+    let Some(server) = postgres::server() else { return };
+    let (home, schema) = (with_channel(), postgres::schema());
+    let place = tempfile::tempdir().unwrap();
+    let settings = json!({"kind": "folder", "path": place.path()}).to_string();
+    home.flock(["config", "set", "plugins.entries.flock.config.storage.blobs", &settings]).ok();
+    home.flock(["add", "ada", "--no-container"]).ok();
+    let copy = |number: u64| {
+        std::fs::write(home.file("workspaces/ada/notes"), number.to_string()).unwrap();
+        home.flock(["checkpoint", "ada"]).ok();
+        home.flock(["storage", "push", "ada"]).ok();
+        let listed = home.flock(["storage", "list", "ada", "--json"]).ok().json();
+        assert_eq!(listed["checkpoints"][0]["number"], number, "{listed}");
+        assert_eq!(home.flock(["storage", "check", "--json"]).ok().json()["owner"], "this");
+        std::fs::read(place.path().join("flock.json")).unwrap()
+    };
+    let mark = copy(1);
+    home.flock(["home", "move", "--to", &server, "--schema", &schema]).ok();
+    assert_eq!(copy(2), mark);
+    home.flock(["home", "move", "--to", "sqlite"]).ok();
+    assert_eq!(copy(3), mark);
+}
+
+#[test]
 fn a_gateway_works_with_the_moved_database() {
     let Some(server) = postgres::server() else { return };
     let (home, schema) = (with_channel(), postgres::schema());

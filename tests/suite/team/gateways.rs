@@ -16,6 +16,7 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::stage::{LIMIT, Served, add, log_text, play, said, transcripts, until_said};
 use crate::support::home::{Run, TempHome, free_port};
@@ -320,6 +321,56 @@ fn a_change_of_the_configuration_reaches_the_other_gateway() {
     let [one, two] =
         [&pair.first, &pair.second].map(|home| home.config()["gateway"]["auth"]["token"].clone());
     assert_ne!(one, two, "each keeps its own token");
+}
+
+#[test]
+fn the_second_place_is_that_of_all_gateways() {
+    let Some(pair) = Pair::new() else { return };
+    let place = tempfile::tempdir().unwrap();
+    let settings = json!({"kind": "folder", "path": place.path()}).to_string();
+    pair.first.flock(["config", "set", "plugins.entries.flock.config.storage.blobs", &settings]).ok();
+    let first = Served::start(&pair.first);
+    pair.until_holds(&pair.first, "clock", "");
+    let second = Served::start(&pair.second);
+    let owner = |home: &TempHome| home.flock(["storage", "check", "--json"]).ok().json()["owner"].clone();
+    let copied = |home: &TempHome| {
+        wait_until("the conversations are copied", LIMIT, || {
+            let shown = home.flock(["status", "--json"]).json()["storage"]["conversations"].clone();
+            let is_copied = shown["copiedAt"].is_i64() && shown["failed"] == json!([]);
+            is_copied.then_some(()).ok_or_else(|| format!("{shown}\n{}", pair.logs()))
+        });
+        assert_eq!([owner(&pair.first), owner(&pair.second)], [json!("this"), json!("this")]);
+        std::fs::read(place.path().join("flock.json")).unwrap()
+    };
+    Pair::ask(&pair.first, 1);
+    pair.until_answered(&pair.first, 1);
+    let mark = copied(&pair.first);
+    // Whoever takes over goes on, and nobody has to say that the place is this team's.
+    first.kill();
+    pair.until_holds(&pair.second, "clock", "");
+    Pair::ask(&pair.second, 2);
+    pair.until_answered(&pair.second, 2);
+    assert_eq!(copied(&pair.second), mark);
+    // A gateway that was upgraded finds a mark that its earlier version has made for it alone.
+    second.stop();
+    let instance = std::fs::read_to_string(pair.second.file("data/instance")).unwrap();
+    let id = instance.lines().next().unwrap();
+    let digest = Sha256::digest(format!("owner of blobs\0{id}"));
+    let home = digest[..16].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let old = json!({"format": 1, "home": home, "since": 7});
+    std::fs::write(place.path().join("flock.json"), old.to_string()).unwrap();
+    let record = json!({"place": place.path()}).to_string();
+    std::fs::write(pair.second.file("data/blobs.json"), record).unwrap();
+    let first = Served::start(&pair.first);
+    pair.until_holds(&pair.first, "clock", "");
+    pair.first.flock(["storage", "check"]).fails(5);
+    let second = Served::start(&pair.second);
+    wait_until("the mark is that of all", LIMIT, || {
+        let run = pair.first.flock(["storage", "check"]);
+        if run.code == 0 { Ok(()) } else { Err(format!("{run:?}\n{}", pair.logs())) }
+    });
+    first.stop();
+    second.stop();
 }
 
 #[test]
