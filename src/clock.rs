@@ -5,6 +5,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 /// Returns the present time in milliseconds since the Unix epoch, or 0 if the clock shows a time before 1970.
@@ -30,6 +31,13 @@ pub(crate) fn boot_ms() -> i64 {
 pub fn local(at: i64) -> String {
     let time = Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(TimeZone::system());
     time.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Returns the last Unix millisecond of a second in this machine's time zone, as [`local`] shows it. `None` if the time is too
+/// far away.
+#[must_use]
+pub(crate) fn end_of_local_second(time: DateTime) -> Option<i64> {
+    Some(time.to_zoned(TimeZone::system()).ok()?.timestamp().as_second().checked_add(1)? * 1000 - 1)
 }
 
 /// Returns the day of a time, given in Unix milliseconds, in this machine's time zone, as in `2026-02-28`.

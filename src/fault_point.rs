@@ -88,7 +88,7 @@ pub enum FaultPoint {
     MoveRetired,
     /// The home uses the new database.
     MoveSwitched,
-    /// A step of copying a checkpoint to the store of blobs, or of deleting one there, is done.
+    /// A step of copying a checkpoint or a vault to the store of blobs or back, or of deleting one there, is done.
     Copying,
     /// A part of a source is in the search index. A catch-up passes this moment many times.
     Indexing,

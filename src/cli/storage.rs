@@ -1,8 +1,12 @@
-//! `flock storage`: checks the second place for checkpoints and conversations, and copies checkpoints there and back.
+//! `flock storage`: checks the second place for checkpoints, conversations and vaults, copies checkpoints there and back, and
+//! brings vaults back.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::civil::DateTime;
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, person};
@@ -13,14 +17,16 @@ use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::home::write_fence::WriteFence;
-use crate::id::AgentId;
+use crate::id::{AgentId, FolderName};
+use crate::swarm::vault::{Vaults, shown};
+use crate::swarm::vault_copies::{self, VaultPull};
 use crate::ui::{StyledLine, Table, TextStyle};
 
-/// Keep checkpoints and conversations in a second place, and bring them back
+/// Keep checkpoints, conversations and vaults in a second place, and bring them back
 ///
 /// The place is a folder of another disk or a bucket with the API of S3; `…storage.blobs` of the configuration names it. The
-/// gateway copies each new checkpoint and what is said there, and brings lost conversations back. These commands are for
-/// checkpoints, and also work without a gateway.
+/// gateway copies each new checkpoint, what is said and what changes in vaults there, and brings lost conversations back. These
+/// commands are for checkpoints and vaults, and also work without a gateway.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -44,17 +50,17 @@ enum Verb {
 #[derive(Debug, clap::Args)]
 struct CheckArgs {}
 
-/// List the checkpoints in the place, newest first
+/// List the checkpoints and the copies of vaults in the place, newest first
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Ids of the agents [default: all]
+    /// Ids of the agents [default: all, and all vaults]
     #[arg(value_name = "AGENT")]
     agents: Vec<AgentId>,
 }
 
 /// Copy the newest checkpoints now
 ///
-/// Only what the place lacks is written. A running gateway does the same by itself.
+/// Only what the place lacks is written. A running gateway does the same by itself, and copies conversations and vaults.
 #[derive(Debug, clap::Args)]
 struct PushArgs {
     /// Ids of the agents [default: all]
@@ -72,26 +78,42 @@ struct SweepArgs {
     agents: Vec<AgentId>,
 }
 
-/// Bring a checkpoint from the place to this home
+/// Bring a checkpoint or a vault from the place to this home
 ///
-/// Its files stay in the agent's checkpoints, where `flock rewind` goes back to it. The agent has to exist in this home. A
-/// checkpoint that this home has already gets back the contents that are missing or damaged.
+/// The files of a checkpoint stay in the agent's checkpoints, where `flock rewind` goes back to it. The agent has to exist in
+/// this home. A checkpoint that this home has already gets back the contents that are missing or damaged.
+///
+/// The files of a vault are put into the vault, which is made if it is missing. Files that differ here stay as they are.
 #[derive(Debug, clap::Args)]
 struct PullArgs {
     /// Id of the agent
-    agent: AgentId,
+    #[arg(required_unless_present = "vault")]
+    agent: Option<AgentId>,
     /// Number of the checkpoint, as `flock storage list` shows it [default: the newest state]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", requires = "agent")]
     checkpoint: Option<u64>,
+    /// Name of a vault, instead of an agent
+    #[arg(long, value_name = "NAME", conflicts_with = "agent")]
+    vault: Option<FolderName>,
+    /// Time up to which the newest copy of the vault is taken, as in '2026-02-28 09:30:00' [default: now]
+    #[arg(long, value_name = "TIME", requires = "vault")]
+    at: Option<DateTime>,
+    /// Replacement of the vault's files that differ here
+    #[arg(long, requires = "vault")]
+    replace: bool,
 }
 
-/// Delete everything in the place of an agent that was removed
+/// Delete everything in the place of an agent or a vault that was removed
 ///
-/// `flock remove` leaves its checkpoints in the place.
+/// `flock remove` leaves an agent's checkpoints in the place, and a vault that is gone here stays there, too.
 #[derive(Debug, clap::Args)]
 struct ForgetArgs {
     /// Id of the removed agent
-    agent: AgentId,
+    #[arg(required_unless_present = "vault")]
+    agent: Option<AgentId>,
+    /// Name of the removed vault, instead of an agent
+    #[arg(long, value_name = "NAME", conflicts_with = "agent")]
+    vault: Option<FolderName>,
 }
 
 /// Make the place this home's, after another home has used it
@@ -110,11 +132,24 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Verb::Check(_) => check(context),
         Verb::List(args) => list(&args.agents, context),
         Verb::Push(args) => push(&args.agents, context),
-        Verb::Pull(args) => pull(args, context),
+        Verb::Pull(args) => match (&args.agent, &args.vault) {
+            (_, Some(vault)) => pull_vault(vault, args, context),
+            (Some(agent), None) => pull(agent, args.checkpoint, context),
+            (None, None) => Err(nothing_named("flock storage pull --help")),
+        },
         Verb::Sweep(args) => sweep(&args.agents, context),
-        Verb::Forget(args) => forget(&args.agent, context),
+        Verb::Forget(args) => match (&args.agent, &args.vault) {
+            (_, Some(vault)) => forget_vault(vault, context),
+            (Some(agent), None) => forget(agent, context),
+            (None, None) => Err(nothing_named("flock storage forget --help")),
+        },
         Verb::Take(_) => take(context),
     }
+}
+
+/// Returns the failure for a command line without a subject, which its own parser refuses.
+fn nothing_named(help: &str) -> Failure {
+    Failure::new(Kind::Usage, "neither an agent nor a vault is named").hint(help)
 }
 
 /// The home with its place.
@@ -197,14 +232,15 @@ fn list(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
     let place = Place::of(context.home()?)?;
     let agents = place.agents(wanted)?;
     let store = &place.store;
-    let found = context.block_on(async {
+    let (found, vaults) = context.block_on(async {
         let mut found = Vec::new();
         for agent in &agents {
             for copy in remote::list(&**store, agent).await? {
                 found.push((agent.clone(), copy));
             }
         }
-        Ok(found)
+        let vaults = if wanted.is_empty() { vault_copies::list(&**store).await? } else { BTreeMap::new() };
+        Ok((found, vaults))
     })?;
     let mut table = Table::new(&["AGENT", "NUMBER", "AT", "HERE"]);
     let mut rows = Vec::new();
@@ -220,8 +256,22 @@ fn list(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
         ]);
         rows.push(json!({"agent": agent, "number": copy.number, "at": copy.at, "newest": is_newest}));
     }
-    let value = json!({"place": store.place(), "checkpoints": rows});
+    let mut vault_table = Table::new(&["VAULT", "AT"]);
+    let mut vault_rows = Vec::new();
+    for (vault, copies) in &vaults {
+        for at in copies {
+            vault_table.styled_row(vec![
+                (TextStyle::Accent, vault.to_string()),
+                (TextStyle::Plain, clock::local(*at)),
+            ]);
+            vault_rows.push(json!({"vault": vault, "at": at}));
+        }
+    }
+    let value = json!({"place": store.place(), "checkpoints": rows, "vaults": vault_rows});
     context.printer.list(&value, &table, format!("{} has no checkpoints.", store.place()).as_str());
+    if !vault_table.is_empty() && !context.printer.is_json() {
+        context.printer.table(&vault_table);
+    }
     Ok(Exit::Done)
 }
 
@@ -258,15 +308,15 @@ fn push(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
     Ok(failed.map_or(Exit::Done, Exit::Failed))
 }
 
-fn pull(args: &PullArgs, context: &Context) -> Result<Exit, Failure> {
+fn pull(wanted: &AgentId, number: Option<u64>, context: &Context) -> Result<Exit, Failure> {
     let place = Place::of(context.writable_home()?)?;
-    let agent = place.config.require_agent(&args.agent)?;
+    let agent = place.config.require_agent(wanted)?;
     let by = person::name();
     let request = PullRequest {
         home: &place.home,
         agent,
         settings: place.config.checkpoints,
-        number: args.checkpoint,
+        number,
         by: &by,
         fence: WriteFence::absent(),
     };
@@ -274,14 +324,56 @@ fn pull(args: &PullArgs, context: &Context) -> Result<Exit, Failure> {
     let line = StyledLine::new()
         .plain("checkpoint ")
         .accent(pulled.number.to_string())
-        .plain(format!(" of {}: {} files and folders", args.agent, pulled.entries));
+        .plain(format!(" of {wanted}: {} files and folders", pulled.entries));
     context.printer.result(&pulled, line);
     let others = if pulled.is_in_use { " --keep-others" } else { "" };
     if pulled.is_in_use {
         context.printer.warn("the workspace has other files, and a rewind does not touch them");
     }
-    context.printer.say(format!("flock rewind {} --turn {}{others}", args.agent, pulled.number).as_str());
+    context.printer.say(format!("flock rewind {wanted} --turn {}{others}", pulled.number).as_str());
     Ok(Exit::Done)
+}
+
+/// The most files that a message names.
+const MAX_NAMED: usize = 20;
+
+fn pull_vault(vault: &FolderName, args: &PullArgs, context: &Context) -> Result<Exit, Failure> {
+    let place = Place::of(context.writable_home()?)?;
+    let until = args.at.map(|at| {
+        let refused =
+            || Failure::new(Kind::Usage, format!("{at} is too far away")).hint("flock storage list");
+        clock::end_of_local_second(at).ok_or_else(refused)
+    });
+    let wish = VaultPull { vault: vault.clone(), until: until.transpose()?, replaces: args.replace };
+    let vaults = Arc::new(Vaults::new(&place.home));
+    let pulled = context.block_on(async { Ok(vault_copies::pull(wish, &vaults, &place.store).await?) })?;
+    if pulled.written > 0 {
+        let (at, written) = (clock::local(pulled.at), pulled.written);
+        let detail = format!("{written} files of {}, as of {at}", place.store.place());
+        person::record_done(&place.home, "storage.pull", vault.as_str(), detail, context);
+    }
+    let line = StyledLine::new().plain("vault ").accent(vault.as_str()).plain(format!(
+        ", as of {}: {} files written, {} as they were",
+        clock::local(pulled.at),
+        pulled.written,
+        pulled.same
+    ));
+    context.printer.result(&pulled, line);
+    for path in pulled.kept.iter().take(MAX_NAMED) {
+        context.printer.warn(&format!("{} differs here and stays", shown(Path::new(path))));
+    }
+    if !pulled.kept.is_empty() {
+        let text = format!(
+            "{} files differ here and stay: flock storage pull --vault {vault} --replace",
+            pulled.kept.len()
+        );
+        context.printer.say(text.as_str());
+    }
+    for missing in pulled.missing.iter().take(MAX_NAMED) {
+        let path = shown(Path::new(&missing.path));
+        context.printer.warn(&format!("{path} was not brought back: {}", missing.problem));
+    }
+    Ok(if pulled.missing.is_empty() { Exit::Done } else { Exit::Failed(Kind::Failed) })
 }
 
 fn sweep(wanted: &[AgentId], context: &Context) -> Result<Exit, Failure> {
@@ -321,6 +413,31 @@ fn forget(agent: &AgentId, context: &Context) -> Result<Exit, Failure> {
     context
         .printer
         .result(&value, StyledLine::new().plain(format!("deleted {count} checkpoints of {agent}")));
+    Ok(Exit::Done)
+}
+
+fn forget_vault(vault: &FolderName, context: &Context) -> Result<Exit, Failure> {
+    let Place { home, store, .. } = Place::of(context.writable_home()?)?;
+    if Vaults::new(&home).names().contains(vault) {
+        let text = format!("{vault} is a vault of this home, and would be copied again");
+        return Err(
+            Failure::new(Kind::Conflict, text).hint(format!("remove the folder vaults/{vault} first"))
+        );
+    }
+    let unasked =
+        Failure::new(Kind::Usage, format!("deleting the copies of vault {vault} must be confirmed"))
+            .hint(format!("flock storage forget --vault {vault} --yes"));
+    if !context.yes() {
+        let question = format!("Delete all copies of vault {vault} in {} for good?", store.place());
+        context.confirm(&question, unasked, "nothing was deleted")?;
+    }
+    let count = context.block_on(async { Ok(vault_copies::forget(&home, vault, &*store).await?) })?;
+    let detail = format!("{count} copies in {}", store.place());
+    person::record_done(&home, "storage.forget", vault.as_str(), detail, context);
+    let value = json!({"place": store.place(), "vault": vault, "copies": count});
+    context
+        .printer
+        .result(&value, StyledLine::new().plain(format!("deleted {count} copies of vault {vault}")));
     Ok(Exit::Done)
 }
 

@@ -201,7 +201,7 @@ pub struct Config {
     pub engines: Vec<EngineSettings>,
     /// The collector of spans and metrics. `None` sends none.
     pub otlp: Option<Arc<OtlpSettings>>,
-    /// The second place for checkpoints and transcripts. `None` keeps them on this machine's disk only.
+    /// The second place for checkpoints, transcripts and vaults. `None` keeps them on this machine's disk only.
     pub blobs: Option<Arc<BlobSettings>>,
 }
 

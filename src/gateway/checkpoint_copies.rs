@@ -85,16 +85,16 @@ impl Copies {
             self.agents.clear();
         }
         self.agents.retain(|id, _| config.agent(id).is_some());
-        self.reporter.retain(&config);
+        self.reporter.retain(|id| config.agents.iter().any(|agent| agent.id.as_str() == id));
         let due = self.due(&config);
         // They are shown before the first of them is copied, which may take long.
-        due.iter().for_each(|id| self.reporter.note_waiting(id));
+        due.iter().for_each(|id| self.reporter.note_waiting(id.as_str()));
         if self.reporter.is_waiting() {
             self.reporter.tell();
         }
         for agent in &due {
             self.copy(agent, &store, config.checkpoints.keep).await;
-            self.reporter.note_tried(agent);
+            self.reporter.note_tried(agent.as_str());
         }
         self.reporter.tell();
     }
@@ -125,10 +125,10 @@ impl Copies {
                     tracing::info!(%agent, "checkpoints are copied to the store of blobs again");
                 }
                 *state = AgentCopies { copied: Some(mark), ..AgentCopies::default() };
-                self.reporter.note_done(agent);
+                self.reporter.note_done(agent.as_str());
             }
             Err(error) => {
-                self.reporter.note_failure(agent, &error);
+                self.reporter.note_failure(agent.as_str(), &error);
                 state.failures = state.failures.saturating_add(1);
                 state.retry = Some(Instant::now() + AgentCopies::pause(state.failures));
             }

@@ -23,7 +23,7 @@ use super::team::Team;
 use super::telemetry::Exporter;
 use super::{
     checkpoint_copies, disk_quota, engines, heartbeat, place_mark, push, retention, schedules, search_index,
-    server, transcript_copies, uploads,
+    server, transcript_copies, uploads, vault_copies,
 };
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
@@ -294,6 +294,10 @@ fn spawn_timed_work(gateway: &Arc<Gateway>, newest: Option<i64>) {
     spawn_clock(gateway, |gateway, stop| {
         let (live, report) = (gateway.live().clone(), gateway.copies.conversations.clone());
         transcript_copies::watch(live, gateway.swarm.store().clone(), report, stop)
+    });
+    spawn_clock(gateway, |gateway, stop| {
+        let (live, report) = (gateway.live().clone(), gateway.copies.vaults.clone());
+        vault_copies::watch(live, gateway.swarm.store().syncer().fence().clone(), report, stop)
     });
     spawn_clock(gateway, move |gateway, stop| {
         retention::watch(gateway.engine.clone(), gateway.live().clone(), newest, stop)

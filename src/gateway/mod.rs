@@ -77,6 +77,7 @@ mod transcript_copies;
 pub(crate) mod turn_error;
 mod turn_trace;
 pub(crate) mod uploads;
+mod vault_copies;
 mod wall_clock;
 pub(crate) mod write_timeout;
 

@@ -9,7 +9,6 @@ use crate::clock::unix_ms;
 use crate::config::{BlobSettings, Config};
 use crate::error::{Explain, chain};
 use crate::home::Home;
-use crate::id::AgentId;
 use crate::sync::lock;
 
 /// The progress of the copies of one kind. Unset before the first look, and while another gateway makes the copies.
@@ -31,13 +30,15 @@ impl CopyReport {
 pub(crate) struct CopyReports {
     pub(super) checkpoints: Arc<CopyReport>,
     pub(super) conversations: Arc<CopyReport>,
+    pub(super) vaults: Arc<CopyReport>,
 }
 
 impl CopyReports {
     /// Returns the state of the second place, or `None` if the home has none.
     pub(crate) fn status(&self, config: &Config) -> Option<StorageStatus> {
         let settings = config.blobs.as_deref()?;
-        Some(StorageStatus::new(settings, self.checkpoints.get(), self.conversations.get()))
+        let all = [self.checkpoints.get(), self.conversations.get(), self.vaults.get()];
+        Some(StorageStatus::new(settings, all))
     }
 }
 
@@ -53,7 +54,7 @@ pub(super) struct CopyReporter {
     progress: CopyProgress,
     /// The place and the time of the last copy.
     last: Option<(String, i64)>,
-    /// What was written for other processes last.
+    /// The progress that was written for other processes last.
     told: Option<CopyProgress>,
 }
 
@@ -96,14 +97,14 @@ impl CopyReporter {
         Some((store, true))
     }
 
-    /// Forgets the agents that the configuration does not have any more.
-    pub(super) fn retain(&mut self, config: &Config) {
-        self.progress.failed.retain(|failed| config.agent(&failed.agent).is_some());
+    /// Forgets the failures of the subjects, which are agents or vaults, that are not there any more.
+    pub(super) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.progress.failed.retain(|failed| is_there(&failed.subject));
     }
 
-    /// Notes that something of an agent is to be copied.
-    pub(super) fn note_waiting(&mut self, agent: &AgentId) {
-        self.progress.note_waiting(agent);
+    /// Notes that something of a subject is to be copied.
+    pub(super) fn note_waiting(&mut self, subject: &str) {
+        self.progress.note_waiting(subject);
         self.show();
     }
 
@@ -112,9 +113,9 @@ impl CopyReporter {
         !self.progress.waiting.is_empty()
     }
 
-    /// Notes that nothing of an agent waits to be tried.
-    pub(super) fn note_tried(&mut self, agent: &AgentId) {
-        if self.progress.waiting.remove(agent) {
+    /// Notes that nothing of a subject waits to be tried.
+    pub(super) fn note_tried(&mut self, subject: &str) {
+        if self.progress.waiting.remove(subject) {
             self.show();
         }
     }
@@ -127,24 +128,24 @@ impl CopyReporter {
         self.show();
     }
 
-    /// Notes that everything of an agent is in the store.
-    pub(super) fn note_done(&mut self, agent: &AgentId) {
-        self.progress.note_done(agent);
+    /// Notes that everything of a subject is in the store.
+    pub(super) fn note_done(&mut self, subject: &str) {
+        self.progress.note_done(subject);
         self.show();
     }
 
-    /// Notes that an agent's copy failed.
-    pub(super) fn note_failure(&mut self, agent: &AgentId, error: &impl Explain) {
+    /// Notes that the copy of a subject failed.
+    pub(super) fn note_failure(&mut self, subject: &str, error: &impl Explain) {
         let (problem, hint) = (chain(error), error.hint());
-        let before = self.progress.failed.iter().find(|failed| failed.agent == *agent);
+        let before = self.progress.failed.iter().find(|failed| failed.subject == subject);
         let since = before.map(|failed| failed.since);
         // The same failure is logged once, and shown by doctor as long as it lasts.
         if since.is_none() {
             let hint = hint.as_deref().unwrap_or_default();
-            tracing::warn!(%agent, error = problem, hint, "failed to copy a {}", self.kind.name());
+            tracing::warn!(subject, error = problem, hint, "failed to copy a {}", self.kind.name());
         }
-        let since = since.unwrap_or_else(unix_ms);
-        self.progress.note_failure(FailedCopy { agent: agent.clone(), since, problem, hint });
+        let (subject, since) = (subject.to_owned(), since.unwrap_or_else(unix_ms));
+        self.progress.note_failure(FailedCopy { subject, since, problem, hint });
         self.show();
     }
 
@@ -222,18 +223,17 @@ mod tests {
         let report = Arc::new(CopyReport::default());
         let mut reporter = CopyReporter::begin(&home, KIND, Arc::clone(&report));
         reporter.store(Some(&folder("/mnt/nas"))).unwrap();
-        let agent: AgentId = "ada".parse().unwrap();
-        reporter.note_waiting(&agent);
+        reporter.note_waiting("ada");
         assert!(reporter.is_waiting());
-        reporter.note_failure(&agent, &BlobError::Lost { place: "one".to_owned() });
+        reporter.note_failure("ada", &BlobError::Lost { place: "one".to_owned() });
         let first = report.get().unwrap().failed.remove(0);
-        reporter.note_failure(&agent, &BlobError::Foreign { place: "two".to_owned() });
-        reporter.note_waiting(&agent);
+        reporter.note_failure("ada", &BlobError::Foreign { place: "two".to_owned() });
+        reporter.note_waiting("ada");
         assert!(!reporter.is_waiting(), "it is known to fail");
         let second = report.get().unwrap().failed.remove(0);
         assert_eq!((first.since, second.hint.as_deref()), (second.since, Some("flock storage take")));
         assert!(first.problem.starts_with("one") && second.problem.starts_with("two"));
-        reporter.note_done(&agent);
+        reporter.note_done("ada");
         assert_eq!(report.get().unwrap().failed, []);
         // Without a place, nothing is shown of it, here and elsewhere.
         assert!(reporter.store(None).is_none());

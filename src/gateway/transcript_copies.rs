@@ -161,12 +161,12 @@ impl Copies {
             }
             match looked {
                 // A look at the recent sessions does not show that the others have been copied.
-                Ok(()) if is_full || looks.is_done => self.reporter.note_done(&agent.id),
-                Ok(()) => self.reporter.note_tried(&agent.id),
-                Err(error) => self.reporter.note_failure(&agent.id, &error),
+                Ok(()) if is_full || looks.is_done => self.reporter.note_done(agent.id.as_str()),
+                Ok(()) => self.reporter.note_tried(agent.id.as_str()),
+                Err(error) => self.reporter.note_failure(agent.id.as_str(), &error),
             }
         }
-        self.reporter.retain(&config);
+        self.reporter.retain(|id| config.agents.iter().any(|agent| agent.id.as_str() == id));
         self.looks.retain(|id, _| config.agent(id).is_some());
         if self.looks.values().all(|looks| looks.is_done) {
             self.present = None;
@@ -227,7 +227,7 @@ impl Copies {
         if self.seen.get(file) == Some(&mark) {
             return Ok(());
         }
-        self.reporter.note_waiting(agent);
+        self.reporter.note_waiting(agent.as_str());
         self.claim(blobs, is_claimed).await?;
         // What this process has copied is there. Of a segment that was copied after the list, that is found out once more.
         let is_first = !self.seen.contains_key(file);

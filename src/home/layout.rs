@@ -188,13 +188,19 @@ impl Home {
         self.run().join("transcript-copies.json")
     }
 
+    /// Returns the file in which the gateway says how far the copies of vaults are.
+    #[must_use]
+    pub(crate) fn vault_progress(&self) -> PathBuf {
+        self.run().join("vault-copies.json")
+    }
+
     /// Returns the lock file that is held while a process draws the secret of this home's marks in stores of blobs.
     #[must_use]
     pub(crate) fn blob_owner_lock(&self) -> PathBuf {
         self.run().join("blobs-owner.lock")
     }
 
-    /// Returns the lock file that is held while the blobs of a removed agent are deleted.
+    /// Returns the lock file that is held while the blobs of a removed agent or vault are deleted.
     #[must_use]
     pub(crate) fn blob_lock(&self) -> PathBuf {
         self.run().join("blobs.lock")

@@ -37,6 +37,7 @@ pub(crate) mod token;
 pub mod tools;
 pub mod triage;
 pub mod vault;
+pub(crate) mod vault_copies;
 mod waiting_work;
 pub(crate) mod write_retry;
 

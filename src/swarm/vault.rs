@@ -221,6 +221,16 @@ impl Vaults {
         Ok((place, text))
     }
 
+    /// Returns the bytes of the file at the path of an entry, at most `cap`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`VaultError::Unknown`] if there is no such vault, and [`VaultError::File`] if the file can't be read or is too
+    /// large.
+    pub(crate) fn bytes(&self, name: &FolderName, path: &Path, cap: u64) -> Result<Vec<u8>, VaultError> {
+        self.open(name)?.read(path, cap).map_err(|source| self.failed(name, path, source))
+    }
+
     /// Returns the entry at a path, without following a link.
     ///
     /// # Errors
@@ -275,13 +285,49 @@ impl Vaults {
         }
         // Checked under the lock, so that concurrent writes can't exceed the limit together.
         self.has_room(&root, name, size)?;
-        let fail = |source| VaultError::File { place: place.clone(), source };
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            root.create_dir_all(folder, None).map_err(fail)?;
-        }
-        // `Root::write` replaces the file atomically, so a reader never sees half of it.
-        root.write(&path, whole.as_bytes(), None, None).map_err(fail)?;
+        put(&root, &place, whole.as_bytes())?;
         Ok((place, size))
+    }
+
+    /// Makes a vault, unless there is one with this name. Only a person may do that.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`VaultError::File`] if its folder can't be created, or if something else has its name.
+    pub(crate) fn create(&self, name: &FolderName) -> Result<(), VaultError> {
+        let made = user_dirs::open(&self.folder)
+            .and_then(|root| root.create_dir_all(Path::new(name.as_str()), None));
+        made.map_err(|source| self.failed(name, Path::new(""), source))
+    }
+
+    /// Puts a file of a copy back, atomically, and creates the folders above it. A file that differs stays as it is, unless
+    /// `replaces` is set. The limits for agents do not count. Blocks the calling thread while another write goes on.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`VaultError`] if the vault does not exist, something that is no file has the path, another gateway does not end
+    /// its write in time, or the file can't be written. What is there is unchanged then.
+    pub(crate) fn put_back(
+        &self,
+        name: &FolderName,
+        path: &Path,
+        content: &[u8],
+        replaces: bool,
+    ) -> Result<PutBack, VaultError> {
+        let root = self.open(name)?;
+        let place = self.place(name, path);
+        let began = Instant::now();
+        let _one_at_a_time = lock(&self.writing);
+        let _one_gateway = self.keep_others_out(&place, began)?;
+        // Looked at under the lock, so that nothing is replaced that was written meanwhile.
+        match root.read(path, content.len() as u64) {
+            Ok(found) if found == content => return Ok(PutBack::Same),
+            Ok(_) | Err(BeneathError::TooLarge { .. }) if !replaces => return Ok(PutBack::Kept),
+            Ok(_) | Err(BeneathError::TooLarge { .. } | BeneathError::NotFound { .. }) => {}
+            Err(source) => return Err(VaultError::File { place, source }),
+        }
+        put(&root, &place, content)?;
+        Ok(PutBack::Written)
     }
 
     fn summary(&self, name: &FolderName) -> Result<VaultSummary, VaultError> {
@@ -368,6 +414,27 @@ impl Vaults {
     fn failed(&self, name: &FolderName, path: &Path, source: BeneathError) -> VaultError {
         VaultError::File { place: self.place(name, path), source }
     }
+}
+
+/// Writes a file and creates the folders above it.
+fn put(root: &Root, place: &VaultFile, bytes: &[u8]) -> Result<(), VaultError> {
+    let fail = |source| VaultError::File { place: place.clone(), source };
+    if let Some(folder) = place.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        root.create_dir_all(folder, None).map_err(fail)?;
+    }
+    // `Root::write` replaces the file atomically, so a reader never sees half of it.
+    root.write(&place.path, bytes, None, None).map_err(fail)
+}
+
+/// The outcome for a file of a copy that is put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PutBack {
+    /// It was missing or different, and was written.
+    Written,
+    /// It has this content.
+    Same,
+    /// It is different, and stays.
+    Kept,
 }
 
 /// The treatment of an existing file by a write.
@@ -536,6 +603,55 @@ mod tests {
         drop(held);
         patient.write(&group.vault, "log.md", "two", WriteMode::Append).unwrap();
         assert_eq!(patient.read(&group.vault, "log.md").unwrap().1, "one\ntwo");
+    }
+
+    #[test]
+    fn a_file_of_a_copy_replaces_only_what_a_person_gives_up() {
+        let group = Group::new();
+        let (one, other) = (vaults(&group.home, LONG), vaults(&group.joined, LONG));
+        let put = |path: &str, text: &str, replaces| {
+            one.put_back(&group.vault, Path::new(path), text.as_bytes(), replaces)
+        };
+        assert_eq!(put("deep/notes.md", "copied", false).unwrap(), PutBack::Written);
+        assert_eq!(put("deep/notes.md", "copied", false).unwrap(), PutBack::Same);
+        for newer in ["newer and longer", "short", ""] {
+            other.write(&group.vault, "deep/notes.md", newer, WriteMode::Replace).unwrap();
+            assert_eq!(put("deep/notes.md", "copied", false).unwrap(), PutBack::Kept);
+            assert_eq!(one.read(&group.vault, "deep/notes.md").unwrap().1, newer);
+        }
+        assert_eq!(put("deep/notes.md", "copied", true).unwrap(), PutBack::Written);
+        // Another gateway writes.
+        let held = Lock::acquire(&group.home.vaults_lock(), LONG).unwrap();
+        let refused = vaults(&group.home, Duration::ZERO)
+            .put_back(&group.vault, Path::new("other.md"), b"x", true)
+            .unwrap_err();
+        assert!(matches!(refused, VaultError::Lock { .. }), "{refused}");
+        drop(held);
+        // What is no file is neither followed nor replaced.
+        let outside = group.home.root().join("outside");
+        std::fs::write(&outside, "mine").unwrap();
+        let vault = group.home.vaults().join("shared");
+        std::os::unix::fs::symlink(&outside, vault.join("link.md")).unwrap();
+        std::os::unix::fs::symlink(group.home.root(), vault.join("folder")).unwrap();
+        for path in ["link.md", "folder/outside", "deep", "../outside", "deep/notes.md/x"] {
+            assert!(put(path, "theirs", true).is_err(), "{path}");
+        }
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
+        let left: Vec<_> = std::fs::read_dir(vault.join("deep")).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn a_vault_is_made_for_a_person_and_nowhere_else() {
+        let group = Group::new();
+        let vaults = vaults(&group.home, LONG);
+        let (new, link) = ("new".parse().unwrap(), "link".parse().unwrap());
+        std::os::unix::fs::symlink(group.home.root(), group.home.vaults().join("link")).unwrap();
+        for name in [&new, &group.vault] {
+            vaults.create(name).unwrap();
+        }
+        assert_eq!(vaults.names(), [new, group.vault]);
+        assert!(vaults.create(&link).is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Checks of the second place for checkpoints and conversations.
+//! Checks of the second place for checkpoints, conversations and vaults.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -72,7 +72,7 @@ pub(crate) struct StatusReport {
     /// The gateway's report about its search index. Left out before its first look at it, and if it does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search_index: Option<Value>,
-    /// The second place for checkpoints and conversations. Left out without one.
+    /// The second place for checkpoints, conversations and vaults. Left out without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Value>,
     /// The engines with their agents. Left out if only the machine's own is there.

@@ -261,7 +261,7 @@ fn shared_line(shared: &Value) -> StyledLine {
     let text = |key: &str| shared[key].as_str().unwrap_or_default();
     let own = if shared["own"] == true { ", this one" } else { "" };
     let agents: Vec<String> = shared["agents"].as_array().into_iter().flatten().map(brief).collect();
-    let agents = counted_agents(&agents);
+    let agents = counted("agent", &agents);
     let turns = match (shared["turns"]["running"].as_u64(), shared["turns"]["waiting"].as_u64()) {
         (Some(0), Some(0)) | (None, _) | (_, None) => String::new(),
         (Some(running), Some(waiting)) => format!(", turns: {running} running, {waiting} waiting"),
@@ -312,11 +312,11 @@ fn search_line(index: &Value) -> Option<StyledLine> {
     )
 }
 
-/// Returns the line about the second place: when something was copied there last, and which agents' copies wait or fail. The
-/// reasons of failures are among the warnings.
+/// Returns the line about the second place: when something was copied there last, and of which agents and vaults copies wait or
+/// fail. The reasons of failures are among the warnings.
 fn storage_line(storage: &Value) -> StyledLine {
     let mut line = title("storage").plain(brief(&storage["place"]));
-    for kind in ["checkpoints", "conversations"] {
+    for (kind, subject) in [("checkpoints", "agent"), ("conversations", "agent"), ("vaults", "vault")] {
         // Nothing is known before the first look, or if another gateway makes the copies.
         let copies = &storage[kind];
         if copies.is_null() {
@@ -328,24 +328,24 @@ fn storage_line(storage: &Value) -> StyledLine {
         };
         let list = |key: &str| copies[key].as_array().into_iter().flatten();
         let waiting: Vec<String> = list("waiting").map(brief).collect();
-        let failed: Vec<String> = list("failed").map(|problem| brief(&problem["agent"])).collect();
+        let failed: Vec<String> = list("failed").map(|problem| brief(&problem[subject])).collect();
         if !waiting.is_empty() {
-            line = line.plain(format!(", waiting: {}", counted_agents(&waiting)));
+            line = line.plain(format!(", waiting: {}", counted(subject, &waiting)));
         }
         if !failed.is_empty() {
-            line = line.with(TextStyle::Warn, format!(", failing: {}", counted_agents(&failed)));
+            line = line.with(TextStyle::Warn, format!(", failing: {}", counted(subject, &failed)));
         }
     }
     line
 }
 
-/// Returns the number of agents, with their ids if they are few.
-fn counted_agents(ids: &[String]) -> String {
-    match ids {
-        [] => "no agents".to_owned(),
-        [one] => format!("1 agent ({one})"),
-        ids if ids.len() > MOST_NAMED_AGENTS => format!("{} agents", ids.len()),
-        ids => format!("{} agents ({})", ids.len(), ids.join(", ")),
+/// Returns the number of agents or vaults, with their names if they are few.
+fn counted(subject: &str, names: &[String]) -> String {
+    match names {
+        [] => format!("no {subject}s"),
+        [one] => format!("1 {subject} ({one})"),
+        names if names.len() > MOST_NAMED_AGENTS => format!("{} {subject}s", names.len()),
+        names => format!("{} {subject}s ({})", names.len(), names.join(", ")),
     }
 }
 

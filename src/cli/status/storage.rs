@@ -1,4 +1,4 @@
-//! The state of the second place for checkpoints and conversations.
+//! The state of the second place for checkpoints, conversations and vaults.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,8 @@ pub(crate) fn written(home: &Home, config: Option<&Config>, warnings: &mut Vec<S
 
 /// Returns a warning for each copy that failed, as `flock doctor` words it.
 pub(crate) fn warnings(storage: Option<&Value>) -> Vec<String> {
-    let copies = storage.into_iter().flat_map(|storage| [&storage["checkpoints"], &storage["conversations"]]);
+    let kinds = ["checkpoints", "conversations", "vaults"];
+    let copies = storage.into_iter().flat_map(|storage| kinds.map(|kind| &storage[kind]));
     let failed = copies.filter_map(|copies| copies["failed"].as_array()).flatten();
     failed
         .map(|problem| to_mend(problem["message"].as_str().unwrap_or_default(), problem["hint"].as_str()))

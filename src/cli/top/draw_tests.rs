@@ -137,15 +137,17 @@ fn several_gateways_are_shown_with_their_state_and_one_is_not() {
 fn a_second_place_is_shown_with_the_copies_that_wait_and_fail() {
     let copies = |failed: &serde_json::Value| {
         let conversations = json!({"copiedAt": null, "waiting": [], "failed": []});
-        json!({"place": "/mnt/nas\u{1b}[2J", "conversations": conversations,
+        let vaults = json!({"copiedAt": 1_000_000, "waiting": [], "failed": [{"vault": "notes"}]});
+        json!({"place": "/mnt/nas\u{1b}[2J", "conversations": conversations, "vaults": vaults,
             "checkpoints": {"copiedAt": 1_000_000, "waiting": ["scout", "writer"], "failed": failed}})
     };
     let problem = json!([{"agent": "coder", "since": 1, "message": "it is full", "hint": "make room"}]);
     let at = crate::clock::local(1_000_000);
     for (failed, end) in [(json!([]), ""), (problem, ", failing: coder: flock doctor")] {
-        let text = drawn(&top_with(&json!({"storage": copies(&failed)})), 200, 50);
+        let text = drawn(&top_with(&json!({"storage": copies(&failed)})), 240, 50);
         let copied = format!("  checkpoints copied {at}, waiting: scout, writer{end}  ");
-        for word in ["storage  /mnt/nas", copied.as_str(), "no conversations copied yet"] {
+        let vaults = format!("vaults copied {at}, failing: notes: flock doctor");
+        for word in ["storage  /mnt/nas", copied.as_str(), "no conversations copied yet", vaults.as_str()] {
             assert!(text.contains(word), "{word}:\n{text}");
         }
         assert!(!text.contains('\u{1b}'), "{text:?}");

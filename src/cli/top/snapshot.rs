@@ -50,7 +50,7 @@ pub(super) struct Snapshot {
     pub engines: Vec<Part>,
     /// The gateways that share the database; empty if there is only one.
     pub gateways: Vec<Part>,
-    /// The second place for checkpoints and conversations, and the copies there; empty without one.
+    /// The second place for checkpoints, conversations and vaults, and the copies there; empty without one.
     pub storage: Vec<Part>,
     pub agents: Vec<Agent>,
 }
@@ -239,12 +239,15 @@ struct GatewayAnswer {
     turns: Option<TurnsAnswer>,
 }
 
-/// The second place for checkpoints and conversations.
+/// The second place for checkpoints, conversations and vaults.
 #[derive(Deserialize)]
 struct StorageAnswer {
     place: String,
     checkpoints: Option<CopiesAnswer>,
     conversations: Option<CopiesAnswer>,
+    /// An older gateway has none.
+    #[serde(default)]
+    vaults: Option<CopiesAnswer>,
 }
 
 #[derive(Deserialize)]
@@ -257,7 +260,9 @@ struct CopiesAnswer {
 
 #[derive(Deserialize)]
 struct FailedCopyAnswer {
-    agent: String,
+    /// The agent or the vault.
+    #[serde(alias = "agent", alias = "vault")]
+    subject: String,
 }
 
 #[derive(Deserialize)]
@@ -520,7 +525,11 @@ impl StorageAnswer {
     fn shown(&self) -> Vec<Part> {
         let part = |text: &str, is_good| Part { text: inline(text).into_owned(), is_good };
         let mut parts = vec![part(&self.place, true)];
-        for (what, copies) in [("checkpoints", &self.checkpoints), ("conversations", &self.conversations)] {
+        for (what, copies) in [
+            ("checkpoints", &self.checkpoints),
+            ("conversations", &self.conversations),
+            ("vaults", &self.vaults),
+        ] {
             let Some(copies) = copies else { continue };
             let mut text = match copies.copied_at {
                 Some(at) => format!("{what} copied {}", clock::local(at)),
@@ -530,8 +539,8 @@ impl StorageAnswer {
                 text = format!("{text}, waiting: {}", copies.waiting.join(", "));
             }
             if !copies.failed.is_empty() {
-                let agents: Vec<&str> = copies.failed.iter().map(|failed| failed.agent.as_str()).collect();
-                text = format!("{text}, failing: {}: flock doctor", agents.join(", "));
+                let names: Vec<&str> = copies.failed.iter().map(|failed| failed.subject.as_str()).collect();
+                text = format!("{text}, failing: {}: flock doctor", names.join(", "));
             }
             parts.push(part(&text, copies.failed.is_empty()));
         }

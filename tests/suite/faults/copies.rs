@@ -1,5 +1,5 @@
-//! A process is killed at every step of copying checkpoints to a second place and of deleting them there. Every checkpoint
-//! that is listed there has all of its contents, and the next command goes on.
+//! A process is killed at every step of copying checkpoints to a second place, of deleting them there, and of bringing a vault
+//! back. Every checkpoint that is listed there has all of its contents, no file is half there, and the next command goes on.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,9 @@ use serde_json::json;
 
 use super::rollback::dies_with;
 use crate::support::home::TempHome;
+use crate::support::wait_until;
 use crate::team::checkpoints::tree;
+use crate::team::stage::{LIMIT, Served, log_text};
 
 /// A home with one agent, whose checkpoints go to `store`.
 fn home(store: &Path) -> TempHome {
@@ -76,6 +78,44 @@ fn a_kill_while_a_checkpoint_is_copied_costs_only_that_copy() {
     other.flock(["storage", "pull", "ada"]).ok();
     other.flock(["rewind", "ada", "--turn", "2", "--yes"]).ok();
     assert_eq!(tree(&other.file("workspaces/ada")), tree(&home.file("workspaces/ada")));
+}
+
+#[test]
+fn a_kill_while_a_vault_is_brought_back_leaves_whole_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let text = |name: &str| format!("{name}\n").repeat(100_000);
+    let names = ["a.md", "b.md", "deep/c.md", "deep/d.md"];
+    for name in names {
+        let path = home.file("vaults/notes").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text(name)).unwrap();
+    }
+    let served = Served::start(&home);
+    wait_until("the vault is copied", LIMIT, || {
+        let copies = contents(&folder.path().join("vaults/records/notes")).len();
+        if copies == 1 { Ok(()) } else { Err(log_text(&home)) }
+    });
+    served.stop();
+    let other = self::home(folder.path());
+    let vault = other.file("vaults/notes");
+    let mut step = 1;
+    while dies_with(&other, "storage pull --vault notes", &format!("Copying:{step}"), &[]) {
+        for path in contents(&vault) {
+            let name = path.strip_prefix(&vault).unwrap().to_str().unwrap();
+            // A draft that a kill has left has a name that nobody sees.
+            let is_draft = path.file_name().unwrap().to_str().unwrap().starts_with('.');
+            assert!(
+                is_draft || std::fs::read_to_string(&path).unwrap() == text(name),
+                "{name} at step {step}"
+            );
+        }
+        step += 1;
+    }
+    assert_eq!(step, names.len() + 1);
+    for name in names {
+        assert!(std::fs::read_to_string(vault.join(name)).unwrap() == text(name), "{name}");
+    }
 }
 
 #[test]

@@ -139,7 +139,7 @@ async fn the_status_has_what_is_of_the_machine_for_those_who_see_it() {
         assert_eq!(status, 200, "{body}");
     }
     // No copies are made in this process.
-    let unknown = json!({"place": "/nowhere", "checkpoints": null, "conversations": null});
+    let unknown = json!({"place": "/nowhere", "checkpoints": null, "conversations": null, "vaults": null});
     let indexed = json!({"messagesBehind": 0});
     for (role, sees) in [("owner", true), ("operator", true), ("member", false), ("viewer", false)] {
         let someone = person(&house, &format!("{role}-looks"), role, json!({})).await;

@@ -2,4 +2,5 @@
 
 mod s3;
 mod transcripts;
+mod vaults;
 mod verbs;

@@ -12,17 +12,17 @@ use crate::team::stage::{LIMIT, Served, log_text};
 
 const BLOBS: &str = "plugins.entries.flock.config.storage.blobs";
 
-fn home() -> TempHome {
+pub(super) fn home() -> TempHome {
     let home = TempHome::new().init();
     home.flock(["add", "ada", "--no-container"]).ok();
     home
 }
 
-fn at_folder(home: &TempHome, folder: &Path) {
+pub(super) fn at_folder(home: &TempHome, folder: &Path) {
     home.flock(["config", "set", BLOBS, &json!({"kind": "folder", "path": folder}).to_string()]).ok();
 }
 
-fn at_server(home: &TempHome, server: &ObjectServer) {
+pub(super) fn at_server(home: &TempHome, server: &ObjectServer) {
     let settings = json!({
         "kind": "s3", "endpoint": server.url(), "bucket": BUCKET, "region": REGION, "prefix": "flock",
         "accessKeyId": KEY_ID, "secretAccessKey": SECRET,
@@ -36,7 +36,7 @@ fn write(home: &TempHome, path: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-fn doctor(home: &TempHome) -> Vec<Value> {
+pub(super) fn doctor(home: &TempHome) -> Vec<Value> {
     let found = home.flock(["doctor", "--json"]).json();
     let checks = found["checks"].as_array().unwrap().clone();
     checks.into_iter().filter(|check| check["name"] == "storage").collect()
@@ -216,7 +216,7 @@ fn the_status_says_when_something_was_copied_and_what_was_not() {
     at_server(&home, &server);
     let status = || home.flock(["status", "--json"]).json()["storage"].clone();
     let place = format!("{}/{BUCKET}/flock", server.url());
-    let unknown = json!({"place": place, "checkpoints": null, "conversations": null});
+    let unknown = json!({"place": place, "checkpoints": null, "conversations": null, "vaults": null});
     assert_eq!(status(), unknown, "nothing was copied, and no gateway runs");
     write(&home, "notes", "one");
     let served = Served::start(&home);

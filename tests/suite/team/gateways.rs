@@ -351,6 +351,14 @@ fn the_second_place_is_that_of_all_gateways() {
     Pair::ask(&pair.second, 2);
     pair.until_answered(&pair.second, 2);
     assert_eq!(copied(&pair.second), mark);
+    // So it does with the vaults, which are in the folder that both see.
+    let vault = pair.first.file("vaults/notes");
+    std::fs::create_dir_all(&vault).unwrap();
+    std::fs::write(vault.join("plan.md"), "one").unwrap();
+    wait_until("the vault is copied", LIMIT, || {
+        let is_copied = place.path().join("vaults/records/notes").exists();
+        is_copied.then_some(()).ok_or_else(|| pair.logs())
+    });
     // A gateway that was upgraded finds a mark that its earlier version has made for it alone.
     second.stop();
     let instance = std::fs::read_to_string(pair.second.file("data/instance")).unwrap();

@@ -99,7 +99,9 @@ fn agents_of_both_gateways_call_one_server_with_one_folder() {
 /// Waits until a question waits. Returns its id. Both gateways list the same.
 fn asked(pair: &Pair) -> String {
     let listed = |home: &TempHome| {
-        block_on(async { json_of(home.owner().send(Call::get("/api/approvals"), LIMIT).await.unwrap()).await })
+        block_on(async {
+            json_of(home.owner().send(Call::get("/api/approvals"), LIMIT).await.unwrap()).await
+        })
     };
     let open = wait_until("a question waits", LIMIT, || {
         let open = listed(&pair.first);

@@ -1,0 +1,147 @@
+//! Brings a vault from the store to this home.
+//!
+//! Each file is fetched as a whole, compared with its hash, and put into its place in one step, under the lock that all gateways
+//! take for a write. What the vault has otherwise stays as it is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::{CopiedFile, VaultCopyError, blocking, each, keys, list, read_record};
+use crate::blob::{BlobError, BlobStore};
+use crate::error::chain;
+use crate::fault_point::{self, FaultPoint};
+use crate::home::beneath::BeneathError;
+use crate::id::FolderName;
+use crate::provider::sigv4::digest;
+use crate::swarm::vault::{PutBack, VaultError, Vaults};
+
+/// A wish for a vault of the store.
+#[derive(Clone, Debug)]
+pub(crate) struct VaultPull {
+    pub(crate) vault: FolderName,
+    /// Unix milliseconds: the newest copy of this time or before. `None` is the newest of all.
+    pub(crate) until: Option<i64>,
+    /// `true` if files that differ here are replaced.
+    pub(crate) replaces: bool,
+}
+
+/// A file that could not be brought here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct MissingFile {
+    pub(crate) path: String,
+    pub(crate) problem: String,
+}
+
+/// A vault that was brought here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct PulledVault {
+    pub(crate) vault: FolderName,
+    /// The time of the copy, in Unix milliseconds.
+    pub(crate) at: i64,
+    /// Number of files that were written.
+    pub(crate) written: usize,
+    /// Number of files that were here already.
+    pub(crate) same: usize,
+    /// The paths of the files that differ here and stay.
+    pub(crate) kept: Vec<String>,
+    pub(crate) missing: Vec<MissingFile>,
+}
+
+/// Brings the files of a vault here, and makes the vault if there is none.
+///
+/// # Errors
+///
+/// Returns [`VaultCopyError::NotStored`] if the store has no such copy, and another error if the store can't be read, or if the
+/// vault can't be written. The files that were brought before stay.
+pub(crate) async fn pull(
+    wish: VaultPull,
+    vaults: &Arc<Vaults>,
+    store: &Arc<dyn BlobStore>,
+) -> Result<PulledVault, VaultCopyError> {
+    let VaultPull { vault, until, replaces } = wish;
+    let copies = list(&**store).await?;
+    let mut of_vault = copies.get(&vault).into_iter().flatten().copied();
+    let Some(at) = of_vault.find(|at| until.is_none_or(|until| *at <= until)) else {
+        let place = store.place().to_owned();
+        let known = copies.into_keys().collect();
+        return Err(VaultCopyError::NotStored { place, vault, is_timed: until.is_some(), known });
+    };
+    let record = read_record(&**store, &vault, at).await?;
+    let (maker, name) = (Arc::clone(vaults), vault.clone());
+    blocking(move || Ok(maker.create(&name)?)).await?;
+    let mut pulled =
+        PulledVault { vault: vault.clone(), at, written: 0, same: 0, kept: Vec::new(), missing: Vec::new() };
+    let target = Target { vaults: Arc::clone(vaults), vault, store: Arc::clone(store), replaces };
+    let files = record.files.into_iter().map(|file| {
+        let bytes = file.size;
+        (file, bytes)
+    });
+    let note = |(path, outcome): (String, Result<PutBack, String>)| {
+        fault_point::reach(FaultPoint::Copying);
+        match outcome {
+            Ok(PutBack::Written) => pulled.written += 1,
+            Ok(PutBack::Same) => pulled.same += 1,
+            Ok(PutBack::Kept) => pulled.kept.push(path),
+            Err(problem) => pulled.missing.push(MissingFile { path, problem }),
+        }
+    };
+    each(files.collect(), |file| bring_back(target.clone(), file), note).await?;
+    pulled.kept.sort_unstable();
+    pulled.missing.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok(pulled)
+}
+
+/// The places between which files are brought back.
+#[derive(Clone)]
+struct Target {
+    vaults: Arc<Vaults>,
+    vault: FolderName,
+    store: Arc<dyn BlobStore>,
+    replaces: bool,
+}
+
+/// Brings a file here. The inner error is one of this file alone.
+async fn bring_back(
+    target: Target,
+    file: CopiedFile,
+) -> Result<(String, Result<PutBack, String>), VaultCopyError> {
+    let Target { vaults, vault, store, replaces } = target;
+    let CopiedFile { path, size, sha256 } = file;
+    let (reader, name, at, hash) = (Arc::clone(&vaults), vault.clone(), path.clone(), sha256.clone());
+    // Most files are here, and are not fetched for nothing.
+    let here = blocking(move || {
+        Ok(match reader.bytes(&name, Path::new(&at), size) {
+            Ok(bytes) if digest(&bytes) == hash => Some(PutBack::Same),
+            Ok(_) | Err(VaultError::File { source: BeneathError::TooLarge { .. }, .. }) if !replaces => {
+                Some(PutBack::Kept)
+            }
+            // What is wrong otherwise is said when it is written.
+            _ => None,
+        })
+    });
+    if let Some(here) = here.await? {
+        return Ok((path, Ok(here)));
+    }
+    let key = keys::object(&vault, &sha256)?;
+    let bytes = match store.get(&key, None).await {
+        Ok(bytes) if digest(&bytes) == sha256 => bytes,
+        Ok(_) => {
+            let reason = "it is not what its name says".to_owned();
+            let error = BlobError::Damaged { place: store.place().to_owned(), key, reason };
+            return Ok((path, Err(chain(&error))));
+        }
+        Err(error @ (BlobError::Missing { .. } | BlobError::Damaged { .. })) => {
+            return Ok((path, Err(chain(&error))));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (name, at) = (vault, path.clone());
+    let put = blocking(move || Ok(vaults.put_back(&name, Path::new(&at), &bytes, replaces)?)).await;
+    match put {
+        Ok(put) => Ok((path, Ok(put))),
+        Err(error @ VaultCopyError::Vault(VaultError::File { .. })) => Ok((path, Err(chain(&error)))),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,500 @@
+//! Copies of a vault between two homes by way of a folder.
+
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use super::pull::PulledVault;
+use super::push::{CopiedVault, VaultLook};
+use super::*;
+use crate::blob::{BlobFacts, BlobKey, BlobPage, Condition, Put, open};
+use crate::clock::boot_ms;
+use crate::config::BlobSettings;
+use crate::error::Explain as _;
+use crate::home::Home;
+use crate::home::write_fence::WriteFence;
+use crate::provider::BoxFuture;
+use crate::swarm::vault::Vaults;
+
+/// A home with the vault `notes`, a store, and what the gateway of that home knows of the copies.
+struct Stage {
+    folder: tempfile::TempDir,
+    store: Arc<dyn BlobStore>,
+    home: Home,
+    vaults: Arc<Vaults>,
+    vault: FolderName,
+    copies: VaultCopies,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        fs_err::create_dir(&root).unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let (store, vaults) = (open(&home, &BlobSettings::Folder(root)), Arc::new(Vaults::new(&home)));
+        let vault: FolderName = "notes".parse().unwrap();
+        vaults.create(&vault).unwrap();
+        Self { folder, store, home, vaults, vault, copies: VaultCopies::default() }
+    }
+
+    fn file(&self, path: &str) -> PathBuf {
+        self.home.vaults().join("notes").join(path)
+    }
+
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.file(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+
+    /// Looks at the vault after a while in which nothing has changed. `None` if nothing is to be copied.
+    async fn look(&mut self) -> Result<Option<VaultLook>, VaultCopyError> {
+        let mut look = self.copies.look(&self.vaults, &self.vault).await?;
+        look.iter_mut().for_each(|look| look.at += 60_000);
+        Ok(look)
+    }
+
+    /// Looks and copies. `None` if nothing was to be copied.
+    async fn copy(&mut self) -> Result<Option<CopiedVault>, VaultCopyError> {
+        let Some(look) = self.look().await? else { return Ok(None) };
+        self.copies.copy(look, &self.vaults, &self.vault, &self.store).await.map(Some)
+    }
+
+    /// Copies, and returns the number of contents that were written.
+    async fn copied(&mut self) -> u64 {
+        let copied = self.copy().await.unwrap().unwrap();
+        assert!(copied.is_new && copied.problem.is_none(), "{copied:?}");
+        copied.contents
+    }
+
+    async fn records(&self) -> Vec<i64> {
+        records(&*self.store, &self.vault).await.unwrap()
+    }
+
+    /// The paths in the newest record.
+    async fn listed(&self) -> Vec<String> {
+        let newest = self.records().await[0];
+        let record = read_record(&*self.store, &self.vault, newest).await.unwrap();
+        record.files.into_iter().map(|file| file.path).collect()
+    }
+
+    /// Writes a record of a file with this content.
+    async fn plant(&self, at: i64, path: &str, content: &str) {
+        let sha256 = crate::provider::sigv4::digest(content.as_bytes());
+        let file = CopiedFile { path: path.to_owned(), size: content.len() as u64, sha256 };
+        let key = keys::object(&self.vault, &file.sha256).unwrap();
+        self.store.put(&key, content.to_owned().into(), Condition::Any).await.unwrap();
+        let record = VaultRecord { format: FORMAT, vault: self.vault.clone(), at, files: vec![file] };
+        let (key, bytes) = (keys::record(&self.vault, at).unwrap(), serde_json::to_vec(&record).unwrap());
+        self.store.put(&key, bytes.into(), Condition::Any).await.unwrap();
+    }
+
+    /// The files of the store's contents.
+    fn contents(&self) -> Vec<PathBuf> {
+        below(&self.folder.path().join("store/vaults/objects"))
+    }
+
+    fn other_home(&self) -> (Home, Arc<Vaults>) {
+        let home = Home::new(self.folder.path().join("other"), None);
+        home.make_folders().unwrap();
+        let vaults = Arc::new(Vaults::new(&home));
+        (home, vaults)
+    }
+
+    async fn pull(&self, vaults: &Arc<Vaults>, until: Option<i64>) -> Result<PulledVault, VaultCopyError> {
+        let wish = VaultPull { vault: self.vault.clone(), until, replaces: false };
+        pull(wish, vaults, &self.store).await
+    }
+}
+
+/// The files below a folder, sorted.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(below(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// Checks that each copy in a store has all of its contents.
+async fn assert_whole(store: &dyn BlobStore, vault: &FolderName) -> usize {
+    let all = records(store, vault).await.unwrap();
+    for at in &all {
+        for file in read_record(store, vault, *at).await.unwrap().files {
+            let bytes = store.get(&keys::object(vault, &file.sha256).unwrap(), None).await.unwrap();
+            assert_eq!(crate::provider::sigv4::digest(&bytes), file.sha256, "{}", file.path);
+        }
+    }
+    all.len()
+}
+
+#[tokio::test]
+async fn only_what_has_changed_is_copied_and_a_vault_comes_back_byte_for_byte() {
+    let mut stage = Stage::new();
+    assert!(stage.copy().await.unwrap().is_none(), "an empty vault has no copy");
+    let names = ["plan.md", "deep/er/ä b.md", "-rf", "line\nbreak.md", "back\\slash", "empty"];
+    for name in &names[..5] {
+        stage.write(name, format!("text of {name}"));
+    }
+    stage.write("empty", "");
+    stage.write("same.md", "text of plan.md");
+    stage.write("binary", [0_u8, 159, 146, 150]);
+    // Nothing of these: what programs keep for themselves, and what is no file of the vault.
+    stage.write(".git/hooks/post-commit", "#!");
+    stage.write("deep/.hidden", "x");
+    symlink("/etc/passwd", stage.file("link.md")).unwrap();
+    symlink("/etc", stage.file("folder")).unwrap();
+    nix::unistd::mkfifo(&stage.file("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    stage.copied().await;
+    assert_eq!(stage.contents().len(), 7, "one for each content");
+    assert!(stage.copy().await.unwrap().is_none(), "nothing has changed");
+    stage.write("plan.md", "another plan");
+    assert_eq!(stage.copied().await, 1);
+    // After a restart, nothing is known, and nothing is written twice.
+    stage.copies = VaultCopies::default();
+    let again = stage.copy().await.unwrap().unwrap();
+    assert_eq!((again.contents, again.is_new), (0, false));
+    let (home, vaults) = stage.other_home();
+    let pulled = stage.pull(&vaults, None).await.unwrap();
+    assert_eq!((pulled.written, pulled.same, pulled.at), (8, 0, stage.records().await[0]));
+    assert_eq!((pulled.kept.len(), pulled.missing.len()), (0, 0));
+    let there = home.vaults().join("notes");
+    for name in names.iter().chain(&["same.md", "binary"]) {
+        let both = [stage.file(name), there.join(name)].map(|path| fs_err::read(path).unwrap());
+        assert_eq!(both[0], both[1], "{name}");
+    }
+    assert_eq!(below(&there).len(), 8);
+    let again = stage.pull(&vaults, None).await.unwrap();
+    assert_eq!((again.written, again.same), (0, 8));
+}
+
+#[tokio::test]
+async fn a_change_that_may_not_show_is_looked_for_again() {
+    let mut stage = Stage::new();
+    stage.write("plan.md", "one");
+    // The clock of a file system is coarse, so another change at this moment could leave the times as they are.
+    let look = stage.copies.look(&stage.vaults, &stage.vault).await.unwrap().unwrap();
+    assert!(stage.copies.copy(look, &stage.vaults, &stage.vault, &stage.store).await.unwrap().is_new);
+    assert!(stage.look().await.unwrap().is_some());
+    assert!(!stage.copy().await.unwrap().unwrap().is_new);
+    assert!(stage.look().await.unwrap().is_none(), "it has rested for long enough");
+}
+
+#[tokio::test]
+async fn what_is_deleted_here_stays_in_earlier_copies() {
+    let mut stage = Stage::new();
+    stage.write("plan.md", "one");
+    stage.write("gone.md", "two");
+    // It was copied the day before.
+    let before = crate::clock::unix_ms() - 20 * 3_600_000;
+    stage.plant(before, "gone.md", "two").await;
+    stage.copied().await;
+    fs_err::remove_file(stage.file("gone.md")).unwrap();
+    stage.copied().await;
+    assert_eq!(stage.listed().await, ["plan.md"]);
+    let kept = stage.records().await;
+    assert_eq!(
+        (kept.len(), kept[1]),
+        (2, before),
+        "the one of this hour is replaced, and the one of yesterday stays"
+    );
+    let (home, vaults) = stage.other_home();
+    stage.pull(&vaults, Some(before)).await.unwrap();
+    assert_eq!(fs_err::read_to_string(home.vaults().join("notes/gone.md")).unwrap(), "two");
+    let early = stage.pull(&vaults, Some(before - 1)).await.unwrap_err();
+    assert!(early.to_string().contains("of that time or before; it has copies of notes"), "{early}");
+    // An empty folder may be one without its disk.
+    fs_err::remove_file(stage.file("plan.md")).unwrap();
+    assert!(stage.copies.has_files());
+    assert!(stage.copy().await.unwrap().is_none());
+    assert!(!stage.copies.has_files());
+    assert_eq!(stage.listed().await, ["plan.md"]);
+    fs_err::remove_dir_all(stage.file("")).unwrap();
+    let lost = stage.copy().await.unwrap_err();
+    assert!(matches!(lost, VaultCopyError::Vault(_)), "{lost}");
+    assert_eq!(stage.listed().await, ["plan.md"]);
+}
+
+#[tokio::test]
+async fn a_file_that_can_not_be_copied_is_named_and_stays_as_it_was() {
+    let mut stage = Stage::new();
+    stage.write("large", "small");
+    stage.write("plan.md", "one");
+    stage.copied().await;
+    let large = std::fs::File::options().write(true).open(stage.file("large")).unwrap();
+    large.set_len(MAX_FILE + 1).unwrap();
+    stage.write("plan.md", "another");
+    let copied = stage.copy().await.unwrap().unwrap();
+    let problem = copied.problem.unwrap();
+    assert!(problem.to_string().contains("\"large\" of vault notes has 67108865 bytes"), "{problem}");
+    assert_eq!((copied.is_new, problem.hint().as_deref()), (true, Some("flock backup")));
+    let (home, vaults) = stage.other_home();
+    stage.pull(&vaults, None).await.unwrap();
+    let there = |name: &str| fs_err::read_to_string(home.vaults().join("notes").join(name)).unwrap();
+    assert_eq!((there("large").as_str(), there("plan.md").as_str()), ("small", "another"));
+    // It is tried again, and copied once it fits.
+    assert!(!stage.copy().await.unwrap().unwrap().is_new);
+    large.set_len(3).unwrap();
+    assert_eq!(stage.copied().await, 1);
+    // A name that is no text.
+    fs_err::write(stage.file("").join(OsStr::from_bytes(b"\xff.md")), "x").unwrap();
+    let problem = stage.copy().await.unwrap().unwrap().problem.unwrap();
+    assert!(matches!(problem, VaultCopyError::Unnamed { .. }), "{problem}");
+    // What can't be listed must not be taken for deleted.
+    let deep = stage.file(&"deep/".repeat(20));
+    fs_err::create_dir_all(deep).unwrap();
+    let before = stage.records().await;
+    let error = stage.copy().await.unwrap_err();
+    assert!(matches!(error, VaultCopyError::Unlisted(_)), "{error}");
+    assert_eq!(stage.records().await, before);
+}
+
+#[tokio::test]
+async fn what_somebody_has_made_here_is_not_overwritten_unasked() {
+    let mut stage = Stage::new();
+    stage.write("plan.md", "theirs");
+    stage.write("deep/same.md", "same");
+    stage.copied().await;
+    let (home, vaults) = stage.other_home();
+    vaults.create(&stage.vault).unwrap();
+    let there = home.vaults().join("notes");
+    fs_err::write(there.join("plan.md"), "mine").unwrap();
+    fs_err::write(there.join("own.md"), "mine alone").unwrap();
+    let pulled = stage.pull(&vaults, None).await.unwrap();
+    assert_eq!((pulled.written, pulled.kept.as_slice()), (1, &["plan.md".to_owned()][..]));
+    assert_eq!(fs_err::read_to_string(there.join("plan.md")).unwrap(), "mine");
+    let wish = VaultPull { vault: stage.vault.clone(), until: None, replaces: true };
+    let pulled = pull(wish, &vaults, &stage.store).await.unwrap();
+    assert_eq!((pulled.written, pulled.same, pulled.kept.len()), (1, 1, 0));
+    assert_eq!(fs_err::read_to_string(there.join("plan.md")).unwrap(), "theirs");
+    assert_eq!(fs_err::read_to_string(there.join("own.md")).unwrap(), "mine alone");
+}
+
+#[tokio::test]
+async fn a_content_that_is_missing_or_damaged_is_named_and_the_others_come() {
+    let mut stage = Stage::new();
+    for name in ["a.md", "b.md", "c.md"] {
+        stage.write(name, format!("text of {name}"));
+    }
+    stage.copied().await;
+    let contents = stage.contents();
+    fs_err::remove_file(&contents[0]).unwrap();
+    let mut bytes = fs_err::read(&contents[1]).unwrap();
+    bytes[3] ^= 1;
+    fs_err::write(&contents[1], bytes).unwrap();
+    let (home, vaults) = stage.other_home();
+    let pulled = stage.pull(&vaults, None).await.unwrap();
+    assert_eq!((pulled.written, pulled.missing.len()), (1, 2), "{pulled:?}");
+    for missing in &pulled.missing {
+        assert!(missing.problem.contains("vaults/objects/notes/"), "{missing:?}");
+        assert!(!home.vaults().join("notes").join(&missing.path).exists());
+    }
+    assert_eq!(below(&home.vaults().join("notes")).len(), 1, "no part of a file is left");
+}
+
+#[tokio::test]
+async fn a_record_that_leads_elsewhere_brings_nothing() {
+    let stage = Stage::new();
+    let (home, vaults) = stage.other_home();
+    let long = "x/".repeat(600);
+    for path in ["../out.md", "/out.md", "a/../../out.md", ".git/hooks/x", "a/.b", "a//b", "", "a/", &long] {
+        stage.plant(7, path, "theirs").await;
+        let error = stage.pull(&vaults, None).await.unwrap_err();
+        assert!(matches!(error, VaultCopyError::Blob(BlobError::Damaged { .. })), "{path}: {error}");
+    }
+    let key = keys::record(&stage.vault, 7).unwrap();
+    let record = |change: serde_json::Value| {
+        let mut record = serde_json::json!({"format": 1, "vault": "notes", "at": 7, "files": []});
+        record.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        record.to_string()
+    };
+    for changed in [
+        "{".to_owned(),
+        record(serde_json::json!({"format": 2})),
+        record(serde_json::json!({"vault": "other"})),
+        record(serde_json::json!({"at": 8})),
+        record(serde_json::json!({"files": [{"path": "a", "size": 1, "sha256": "../../../../flock.json"}]})),
+    ] {
+        stage.store.put(&key, changed.clone().into(), Condition::Any).await.unwrap();
+        assert!(stage.pull(&vaults, None).await.is_err(), "{changed}");
+    }
+    assert!(!home.vaults().join("notes").exists());
+    // Something else than a file is in the way.
+    stage.plant(9, "out.md", "theirs").await;
+    vaults.create(&stage.vault).unwrap();
+    let outside = home.root().join("outside");
+    fs_err::write(&outside, "mine").unwrap();
+    symlink(&outside, home.vaults().join("notes/out.md")).unwrap();
+    let pulled = stage.pull(&vaults, None).await.unwrap();
+    assert_eq!((pulled.written, pulled.missing.len()), (0, 1), "{pulled:?}");
+    assert_eq!(fs_err::read_to_string(outside).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn a_copy_is_newer_than_those_before_it_whatever_the_clock_says() {
+    let mut stage = Stage::new();
+    let ahead = crate::clock::unix_ms() + 24 * 3_600_000;
+    stage.plant(ahead, "plan.md", "from a gateway whose clock was ahead").await;
+    stage.write("plan.md", "one");
+    stage.copied().await;
+    assert_eq!(stage.records().await[0], ahead + 1);
+    // Another gateway has written meanwhile: the next copy is newer than that one, too.
+    stage.plant(ahead + 500, "plan.md", "of another gateway").await;
+    stage.write("plan.md", "another");
+    assert!(stage.copy().await.unwrap().unwrap().is_new);
+    assert!(stage.copy().await.unwrap().unwrap().is_new, "it has seen that it is not the newest");
+    assert_eq!(stage.records().await[0], ahead + 501);
+    assert!(stage.copy().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn contents_that_no_copy_needs_are_deleted_after_a_day_and_no_others() {
+    let mut stage = Stage::new();
+    let open_fence = WriteFence::absent();
+    for text in ["one", "another"] {
+        stage.write("plan.md", text);
+        stage.copied().await;
+    }
+    assert_eq!(stage.contents().len(), 2);
+    assert_eq!(sweep(&*stage.store, &stage.vault, &open_fence).await.unwrap(), 0, "it is young");
+    let old = SystemTime::now() - Duration::from_secs(2 * 24 * 3600);
+    for path in stage.contents() {
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+    }
+    // Nothing is deleted while a copy can't be read, or if another gateway may have taken over.
+    let key = keys::record(&stage.vault, 7).unwrap();
+    stage.store.put(&key, "{".into(), Condition::Any).await.unwrap();
+    let error = sweep(&*stage.store, &stage.vault, &open_fence).await.unwrap_err();
+    assert!(matches!(error, VaultCopyError::Blob(BlobError::Damaged { .. })), "{error}");
+    stage.store.delete(&key).await.unwrap();
+    let closed = WriteFence::new();
+    closed.write_until(boot_ms());
+    let error = sweep(&*stage.store, &stage.vault, &closed).await.unwrap_err();
+    assert!(matches!(error, VaultCopyError::CutOff(_)), "{error}");
+    assert_eq!(stage.contents().len(), 2);
+    assert_eq!(sweep(&*stage.store, &stage.vault, &open_fence).await.unwrap(), 1);
+    assert_eq!(assert_whole(&*stage.store, &stage.vault).await, 1);
+    // What was deleted is written again when it is needed.
+    stage.copies.forget_store();
+    stage.write("plan.md", "one");
+    assert_eq!(stage.copied().await, 1);
+    assert_whole(&*stage.store, &stage.vault).await;
+}
+
+#[tokio::test]
+async fn a_copy_that_breaks_off_anywhere_leaves_only_whole_copies() {
+    let mut stage = Stage::new();
+    let whole = Arc::clone(&stage.store);
+    for round in 0..3 {
+        for name in ["a.md", "b.md", "deep/c.md"] {
+            stage.write(name, format!("round {round} of {name}"));
+        }
+        let mut steps = 0;
+        loop {
+            stage.store = Arc::new(Breaking { store: Arc::clone(&whole), left: AtomicUsize::new(steps) });
+            // A process that is killed knows nothing afterwards.
+            stage.copies = VaultCopies::default();
+            let copied = stage.copy().await;
+            let copies = assert_whole(&*whole, &stage.vault).await;
+            assert!(copies >= usize::from(round > 0), "an earlier copy is there");
+            match copied {
+                Ok(_) => break,
+                Err(error) => assert!(matches!(error, VaultCopyError::Blob(_)), "{error}"),
+            }
+            steps += 1;
+        }
+        assert!(steps > 1, "{steps}");
+        stage.store = Arc::clone(&whole);
+        assert_eq!(stage.listed().await, ["a.md", "b.md", "deep/c.md"]);
+    }
+}
+
+#[tokio::test]
+async fn a_vault_that_a_person_gives_up_is_deleted_and_others_stay() {
+    let mut stage = Stage::new();
+    crate::home::instance::settle(&stage.home).unwrap();
+    stage.write("plan.md", "one");
+    stage.copied().await;
+    let other: FolderName = "notes-2".parse().unwrap();
+    let key = keys::record(&other, 7).unwrap();
+    stage.store.put(&key, "{}".into(), Condition::Any).await.unwrap();
+    assert_eq!(
+        list(&*stage.store).await.unwrap().into_keys().collect::<Vec<_>>(),
+        [stage.vault.clone(), other.clone()]
+    );
+    assert_eq!(forget(&stage.home, &stage.vault, &*stage.store).await.unwrap(), 1);
+    assert_eq!(list(&*stage.store).await.unwrap().into_keys().collect::<Vec<_>>(), [other]);
+    assert_eq!(stage.contents(), Vec::<PathBuf>::new());
+    let error = stage.pull(&stage.vaults, None).await.unwrap_err();
+    assert!(error.to_string().ends_with("no copy of a vault notes; it has copies of notes-2"), "{error}");
+}
+
+/// A store that fails after so many writes and deletions.
+struct Breaking {
+    store: Arc<dyn BlobStore>,
+    left: AtomicUsize,
+}
+
+impl Breaking {
+    fn step(&self) -> Result<(), BlobError> {
+        let stepped = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let (place, problem) = (self.place().to_owned(), "it is gone".to_owned());
+        stepped.map(drop).map_err(|_| BlobError::Unreachable { place, problem })
+    }
+}
+
+impl BlobStore for Breaking {
+    fn place(&self) -> &str {
+        self.store.place()
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a BlobKey,
+        bytes: Bytes,
+        condition: Condition,
+    ) -> BoxFuture<'a, Result<Put, BlobError>> {
+        Box::pin(async move {
+            self.step()?;
+            self.store.put(key, bytes, condition).await
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        key: &'a BlobKey,
+        range: Option<Range<u64>>,
+    ) -> BoxFuture<'a, Result<Bytes, BlobError>> {
+        self.store.get(key, range)
+    }
+
+    fn head<'a>(&'a self, key: &'a BlobKey) -> BoxFuture<'a, Result<Option<BlobFacts>, BlobError>> {
+        self.store.head(key)
+    }
+
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<BlobPage, BlobError>> {
+        self.store.list(prefix, after)
+    }
+
+    fn delete<'a>(&'a self, key: &'a BlobKey) -> BoxFuture<'a, Result<(), BlobError>> {
+        Box::pin(async move {
+            self.step()?;
+            self.store.delete(key).await
+        })
+    }
+}
