@@ -68,8 +68,13 @@ pub(crate) async fn make_in(
             }
             _ => {
                 if let Some((_, progress)) = shown.as_ref() {
-                    progress.step(step_text(step));
-                    progress.detail(&detail);
+                    if step == ImageStage::Retrying {
+                        // Plain lines omit details, and this one says what went wrong.
+                        progress.step(&format!("{}: {detail}", step_text(step)));
+                    } else {
+                        progress.step(step_text(step));
+                        progress.detail(&detail);
+                    }
                 }
             }
         }
@@ -112,6 +117,7 @@ const fn step_text(step: ImageStage) -> &'static str {
         ImageStage::Building => "building from the public base image",
         ImageStage::Bootstrapping => "making a system from this host's package sources",
         ImageStage::Installing => "installing packages",
+        ImageStage::Retrying => "trying again",
         ImageStage::Importing => "importing it into the engine",
         ImageStage::Ready => "ready",
     }

@@ -1,9 +1,7 @@
 //! Makes images from the host's own package sources if no registry answers. debootstrap makes one system, which becomes
 //! the sandbox's image. The store's packages are then installed into the same system for the other image.
 //!
-//! The work is done by a single root shell in mount and process namespaces of its own. Its standard input is a pipe
-//! that this process holds. When flock ends, for whatever reason, the pipe closes and the shell ends, and with its
-//! namespaces every process and mount it made.
+//! The scripts below do the work, as [`Script`] runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,10 +10,10 @@ use bollard::query_parameters::CreateImageOptionsBuilder;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use nix::unistd::Uid;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio_util::io::ReaderStream;
 
+use super::script::{PAUSES, Script, as_root};
 use super::sources::{self, AptSource, Distribution};
 use super::work_folder::WorkFolder;
 use super::{ImageError, ImageProgress, ImageStage, ProgressSink, Recipe, ready, recipe};
@@ -29,8 +27,8 @@ use crate::sandbox::names;
 /// # Errors
 ///
 /// Returns [`ImageError::Missing`] without debootstrap or tar, [`ImageError::NoSources`] if the host has no usable
-/// package source, [`ImageError::NeedsRoot`] if root rights cannot be had, and [`ImageError::Step`] if a script or the
-/// import fails.
+/// package source, [`ImageError::NeedsRoot`] if root rights cannot be had, [`ImageError::Download`] if the sources do
+/// not give what is needed, and [`ImageError::Step`] if a script or the import fails.
 pub async fn make(
     engine: &Engine,
     home: &Home,
@@ -50,14 +48,9 @@ pub async fn make(
         return Err(ImageError::NeedsRoot { registry: registry() });
     }
     let root = work.root();
-    let first = recipes[0];
-    let step = |recipe, step| move |detail: String| sink(ImageProgress { recipe, step, detail });
-    // An earlier run may have been killed halfway.
-    run("removing what an interrupted run left", REMOVE, &root, &[], &step(first, ImageStage::Bootstrapping))
-        .await?;
     let made = make_in(engine, home, recipes, &root, &distribution, sink).await;
     // Removed after a failure, too. The first error is the one that is reported.
-    let removed = run("removing the temporary system", REMOVE, &root, &[], &|_| {}).await;
+    let removed = removal(&root).run(&|_| {}).await;
     made.and(removed)
 }
 
@@ -83,17 +76,16 @@ async fn make_in(
     };
     let components = format!("--components={}", main.components.join(","));
     let arguments = [check.as_str(), &components, &main.suite, &main.uri];
-    let detail = |detail: String| {
-        sink(ImageProgress { recipe: recipes[0], step: ImageStage::Bootstrapping, detail });
-    };
-    run("debootstrap", BOOTSTRAP, root, &arguments, &detail).await?;
+    let report = |recipe| move |step, detail| sink(ImageProgress { recipe, step, detail });
+    let script = Script { what: "debootstrap", text: &bootstrap(), root, arguments: &arguments };
+    script.insist(ImageStage::Bootstrapping, &PAUSES, &report(recipes[0])).await?;
     for recipe in recipes.iter().copied() {
         let install = format!("{}{}", recipe::INSTALL, recipe::CLEAN);
         let keys = keys.join("\n");
         let mut arguments = vec![list.as_str(), keys.as_str(), install.as_str()];
         arguments.extend(recipe.packages());
-        let detail = |detail: String| sink(ImageProgress { recipe, step: ImageStage::Installing, detail });
-        run("installing packages", INSTALL, root, &arguments, &detail).await?;
+        let script = Script { what: "installing packages", text: INSTALL, root, arguments: &arguments };
+        script.insist(ImageStage::Installing, &PAUSES, &report(recipe)).await?;
         import(engine, home, recipe, root, sink).await?;
         ready(sink, recipe, &recipe.reference(home));
     }
@@ -149,61 +141,15 @@ async fn wait_for_exit(mut tar: Child) -> std::io::Result<Bytes> {
     if status.success() { Ok(Bytes::new()) } else { Err(std::io::Error::other(format!("tar: {status}"))) }
 }
 
-/// Runs one of the scripts below as root, with the pipe whose closing ends it.
-async fn run(
-    what: &'static str,
-    script: &str,
-    root: &Path,
-    arguments: &[&str],
-    line: &(dyn Fn(String) + Send + Sync),
-) -> Result<(), ImageError> {
-    let failed = |tail: String| ImageError::Step { what, tail };
-    let mut command = as_root("sh");
-    command
-        .args(["-c", WATCHED_SCRIPT, "flock-image", script])
-        .arg(root)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        // The script ends its whole process group, which must not be the group of flock.
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-    // Kept open until the script has ended.
-    let _pipe = child.stdin.take();
-    let mut tail = std::collections::VecDeque::new();
-    if let Some(stdout) = child.stdout.take() {
-        let mut lines = BufReader::new(stdout).split(b'\n');
-        while let Ok(Some(bytes)) = lines.next_segment().await {
-            let text: String = String::from_utf8_lossy(&bytes).trim().chars().take(300).collect();
-            if text.is_empty() {
-                continue;
-            }
-            tail.push_back(text.clone());
-            if tail.len() > TAIL_LINES {
-                tail.pop_front();
-            }
-            line(text);
-        }
-    }
-    let status = child.wait().await.map_err(|error| failed(error.to_string()))?;
-    if status.success() {
-        return Ok(());
-    }
-    let lines: Vec<String> = tail.into();
-    Err(failed(if lines.is_empty() { status.to_string() } else { lines.join("; ") }))
+/// Returns the script that removes the system.
+fn removal(root: &Path) -> Script<'_> {
+    Script { what: "removing the temporary system", text: REMOVE, root, arguments: &[] }
 }
 
-/// Returns a command that runs as root. If sudo is needed, a shell passes on the proxy variables that sudo would
-/// remove.
-fn as_root(program: &str) -> Command {
-    if Uid::effective().is_root() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("sh");
-    command.args(["-c", SUDO, "sudo", program]);
-    command
+/// Returns the text of the script that makes the system. It first removes what a failed attempt, or a run that was
+/// killed, has left.
+fn bootstrap() -> String {
+    format!("{REMOVE}{BOOTSTRAP}")
 }
 
 async fn sudo_works() -> bool {
@@ -244,31 +190,6 @@ fn file_name(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or_default()
 }
 
-const TAIL_LINES: usize = 8;
-
-const SUDO: &str = "\
-exec sudo -n env http_proxy=\"${http_proxy-}\" https_proxy=\"${https_proxy-${HTTPS_PROXY-}}\" \
-no_proxy=\"${no_proxy-${NO_PROXY-}}\" \"$@\"";
-
-/// Runs the script `$1` with the other arguments, and ends it when standard input closes. The script gets namespaces of
-/// its own if the kernel permits it.
-const WATCHED_SCRIPT: &str = "\
-export PATH=\"$PATH:/usr/local/sbin:/usr/sbin:/sbin\" LC_ALL=C
-umask 022
-exec 2>&1
-inner='
-exec 3<&0
-trap \"trap : TERM; kill -TERM 0; exit 143\" TERM
-( cat; kill -TERM $$ ) <&3 >/dev/null 2>&1 &
-script=$1; shift
-sh -euc \"$script\" flock-image \"$@\" </dev/null 3<&- & worker=$!
-wait $worker'
-if unshare --mount --pid --fork --kill-child --propagation private true 2>/dev/null; then
-  exec unshare --mount --pid --fork --kill-child --propagation private sh -c \"$inner\" flock-image \"$@\"
-fi
-exec sh -c \"$inner\" flock-image \"$@\"
-";
-
 /// Removes the system. Mounts go first, because an interrupted run without namespaces of its own may have left some.
 const REMOVE: &str = "\
 root=$1
@@ -278,13 +199,21 @@ done
 rm -rf --one-file-system -- \"$root\"
 ";
 
+/// Makes the system. debootstrap says what failed, but the reason, such as a full disk, is only in its log. The lines
+/// with ` URL:` there are downloads that succeeded.
 const BOOTSTRAP: &str = "\
 root=$1 check=$2 components=$3 suite=$4 mirror=$5
 proxy=
 if command -v apt-config >/dev/null; then eval \"$(apt-config shell proxy Acquire::http::Proxy)\"; fi
 case $proxy in http*) export http_proxy=\"$proxy\";; esac
 mkdir -p \"$root\"
-exec debootstrap --variant=minbase --include=ca-certificates \"$check\" \"$components\" \"$suite\" \"$root\" \"$mirror\"
+ended=0
+debootstrap --variant=minbase --include=ca-certificates \"$check\" \"$components\" \"$suite\" \"$root\" \"$mirror\" ||
+  ended=$?
+if [ $ended != 0 ]; then
+  grep -v ' URL:' \"$root/debootstrap/debootstrap.log\" 2>/dev/null | tail -n 3
+fi
+exit $ended
 ";
 
 const INSTALL: &str = "\
@@ -314,3 +243,134 @@ mv \"$root/etc/hosts.flock\" \"$root/etc/hosts\"
 rm -f \"$root/usr/sbin/policy-rc.d\"
 exit $ended
 ";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::error::Explain as _;
+
+    const AT_ONCE: [Duration; 2] = [Duration::ZERO; 2];
+
+    /// A debootstrap that does what a test says.
+    struct StandIn {
+        folder: TempDir,
+        text: String,
+        /// The reasons of further attempts.
+        reasons: Mutex<Vec<String>>,
+        retrying: Notify,
+    }
+
+    impl StandIn {
+        /// `body` is a shell script. `$runs` in it has one letter for each attempt, and `$log` is the log. Returns
+        /// `None` without the rights of root, which the scripts need.
+        fn new(body: &str) -> Option<Self> {
+            // A function of the shell, because another test's fork could hold a program's file open for writing.
+            let stand_in = format!(
+                r#"debootstrap() (
+  [ -z "$(ls -A "$6")" ] || {{ echo "E: the folder is not empty"; exit 1; }}
+  printf x >> "$6.runs"
+  runs=$(cat "$6.runs") log=$6/debootstrap/debootstrap.log
+  mkdir "$6/debootstrap"
+  {body}
+)
+"#
+            );
+            Uid::effective().is_root().then(|| Self {
+                folder: tempfile::tempdir().unwrap(),
+                text: format!("{stand_in}{}", bootstrap()),
+                reasons: Mutex::default(),
+                retrying: Notify::new(),
+            })
+        }
+
+        fn root(&self) -> PathBuf {
+            self.folder.path().join("root")
+        }
+
+        async fn bootstrap(&self, pauses: &[Duration]) -> Result<(), ImageError> {
+            let report = |step: ImageStage, detail: String| {
+                if step == ImageStage::Retrying {
+                    self.reasons.lock().unwrap().push(detail);
+                    self.retrying.notify_one();
+                }
+            };
+            let root = self.root();
+            let arguments =
+                ["--no-check-gpg", "--components=main", "bookworm", "http://mirror.example/debian"];
+            let script = Script { what: "debootstrap", text: &self.text, root: &root, arguments: &arguments };
+            script.insist(ImageStage::Bootstrapping, pauses, &report).await
+        }
+
+        fn attempts(&self) -> usize {
+            fs_err::read_to_string(self.folder.path().join("root.runs")).unwrap().len()
+        }
+
+        fn reasons(&self) -> Vec<String> {
+            self.reasons.lock().unwrap().clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_download_that_fails_once_is_tried_again_in_an_empty_folder() {
+        let body =
+            "[ $runs != x ] || { echo 'E: Failed getting release file http://mirror.example/R'; exit 1; }";
+        let Some(stand_in) = StandIn::new(body) else { return };
+        stand_in.bootstrap(&AT_ONCE).await.unwrap();
+        assert_eq!(stand_in.attempts(), 2);
+        assert_eq!(stand_in.reasons(), ["Failed getting release file http://mirror.example/R"]);
+    }
+
+    #[tokio::test]
+    async fn a_download_that_always_fails_is_tried_three_times_and_leaves_nothing() {
+        let body = "\
+echo 'http://mirror.example/I URL:http://mirror.example/I [1/1] -> \"I\" [1]
+failed: Connection timed out.' > \"$log\"
+echo \"E: Couldn't download packages: libc6\"
+exit 1";
+        let Some(stand_in) = StandIn::new(body) else { return };
+        let error = stand_in.bootstrap(&AT_ONCE).await.unwrap_err();
+        assert!(matches!(error, ImageError::Download { .. }), "{error:?}");
+        let text = "debootstrap failed: E: Couldn't download packages: libc6; failed: Connection timed out.";
+        assert_eq!(error.to_string(), text);
+        assert!(error.hint().unwrap().contains("`sudo apt-get update`"), "{error:?}");
+        assert_eq!(stand_in.attempts(), 3);
+        assert_eq!(stand_in.reasons(), ["Couldn't download packages: libc6"; 2]);
+        let root = stand_in.root();
+        assert!(root.exists());
+        removal(&root).run(&|_| {}).await.unwrap();
+        assert!(!root.exists());
+    }
+
+    #[tokio::test]
+    async fn a_failure_that_does_not_pass_is_reported_at_once() {
+        for body in [
+            "echo 'E: Release signed by unknown key (key id 1)'; exit 1",
+            "echo 'x: Write error: No space left on device' > $log; echo \"E: Couldn't download http://x/P\"; exit 1",
+        ] {
+            let Some(stand_in) = StandIn::new(body) else { return };
+            let error = stand_in.bootstrap(&AT_ONCE).await.unwrap_err();
+            assert!(matches!(error, ImageError::Step { .. }), "{error:?}");
+            assert_eq!(stand_in.attempts(), 1, "{error}");
+            assert_eq!(stand_in.reasons(), Vec::<String>::new());
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_more_is_tried_once_the_caller_has_stopped_waiting() {
+        let Some(stand_in) = StandIn::new("echo 'E: Failed getting release file http://x/R'; exit 1") else {
+            return;
+        };
+        let pauses = [Duration::from_secs(3600)];
+        tokio::select! {
+            ended = stand_in.bootstrap(&pauses) => panic!("{ended:?}"),
+            () = stand_in.retrying.notified() => {}
+        }
+        assert_eq!(stand_in.attempts(), 1);
+    }
+}

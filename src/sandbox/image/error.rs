@@ -49,6 +49,16 @@ pub enum ImageError {
         /// The last lines of its output.
         tail: String,
     },
+    /// A step failed because the package sources did not give what it needs, which may pass.
+    #[error("{what} failed: {tail}")]
+    Download {
+        /// The failed step, for example `debootstrap`.
+        what: &'static str,
+        /// The message that says what could not be downloaded.
+        reason: String,
+        /// The last lines of its output.
+        tail: String,
+    },
     /// A folder or file of the host could not be prepared.
     #[error("failed to prepare {}", path.display())]
     Host {
@@ -76,6 +86,11 @@ impl Explain for ImageError {
                 Some("flock config set plugins.entries.flock.config.sandbox.image IMAGE".to_owned())
             }
             Self::Step { .. } => Some("flock doctor".to_owned()),
+            Self::Download { .. } => Some(
+                "look at what `sudo apt-get update` says about the sources in /etc/apt/sources.list and \
+                 /etc/apt/sources.list.d, then try again"
+                    .to_owned(),
+            ),
             Self::Host { .. } => None,
         }
     }

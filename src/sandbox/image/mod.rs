@@ -10,6 +10,7 @@ mod bootstrap;
 mod build;
 mod error;
 mod recipe;
+mod script;
 mod sources;
 mod tags;
 mod with_helper;
@@ -46,6 +47,8 @@ pub enum ImageStage {
     Bootstrapping,
     /// Installing packages into that system.
     Installing,
+    /// Waiting before the last step is tried again. The detail is the reason.
+    Retrying,
     /// Streaming the system to the engine.
     Importing,
     /// The image is available.
