@@ -232,30 +232,21 @@ pub(super) async fn known_revision(
     Ok(Base::read(home)?.map(|base| base.revision))
 }
 
-/// Puts a changed configuration into the file of this home, which had `before`. With a `revision`, the database has it under this
-/// number. Returns `false` and changes nothing if the file has something else by now.
+/// Makes a change in the file of this home that the database has under this number. `shared` is what the database has: whatever
+/// else was changed in the file meanwhile differs from it, and is published next.
 ///
 /// # Errors
 ///
-/// Returns an error if a file can't be read or written.
-pub(super) fn take(
+/// Returns an error if the file does not take the change, or can't be read or written. Nothing is noted then.
+pub(super) fn take<T>(
     home: &Home,
-    before: &Value,
-    after: Value,
-    revision: Option<i64>,
-) -> Result<bool, SharedConfigError> {
-    let config = shared_part(&after);
-    let is_taken = config::complete(home, |document| {
-        let is_unchanged = *document == *before;
-        if is_unchanged {
-            *document = after;
-        }
-        Ok::<_, ConfigError>(is_unchanged)
-    })?;
-    if let Some(revision) = revision.filter(|_| is_taken) {
-        Base { revision, config }.write(home)?;
-    }
-    Ok(is_taken)
+    change: impl FnOnce(&mut Value) -> Result<T, ConfigError>,
+    shared: Value,
+    revision: i64,
+) -> Result<(), SharedConfigError> {
+    config::edit(home, change)?;
+    Base { revision, config: shared }.write(home)?;
+    Ok(())
 }
 
 /// Publishes and adopts changes until the gateway stops. A gateway without others returns at once.
@@ -299,23 +290,39 @@ mod tests {
     use crate::config::{edit, starter};
 
     #[test]
-    fn a_change_is_taken_only_in_place_of_the_file_that_it_was_made_of() {
+    fn a_change_that_the_database_has_leaves_what_was_changed_in_the_file_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         home.make_folders().unwrap();
-        let before = starter::document(&home, None, "token", 3779);
-        atomic::write(&home.config(), &edit::render(&before), 0o600).unwrap();
-        let limited = |most: u32| {
-            let mut after = before.clone();
-            after["plugins"]["entries"]["flock"]["config"]["maxAgents"] = most.into();
-            after
+        let mut document = starter::document(&home, None, "token", 3779);
+        atomic::write(&home.config(), &edit::render(&document), 0o600).unwrap();
+        let limit = |document: &mut Value, most: u32| -> Result<(), ConfigError> {
+            document["plugins"]["entries"]["flock"]["config"]["maxAgents"] = most.into();
+            Ok(())
         };
-        assert!(take(&home, &before, limited(7), Some(2)).unwrap());
-        let base = Base::read(&home).unwrap().unwrap();
-        assert_eq!((base.revision, base.config), (2, shared_part(&limited(7))));
-        // Somebody else was faster.
-        assert!(!take(&home, &before, limited(8), Some(3)).unwrap());
-        assert_eq!(Base::read(&home).unwrap().unwrap().revision, 2);
-        assert_eq!(file::read_document(&home).unwrap().1, limited(7));
+        let step = |newest| {
+            let base = Base::read(&home).unwrap().unwrap();
+            decide(Some((base.revision, &base.config)), &present(&home).unwrap(), newest)
+        };
+        limit(&mut document, 7).unwrap();
+        take(&home, |document| limit(document, 7), shared_part(&document), 2).unwrap();
+        assert_eq!(file::read_document(&home).unwrap().1, document);
+        assert_eq!((step(2), step(3)), (Sharing::Same, Sharing::Adopt));
+        // A command changes the file after the database has a change, and before the file has it.
+        limit(&mut document, 8).unwrap();
+        let shared = shared_part(&document);
+        let command = |document: &mut Value| -> Result<(), ConfigError> {
+            document["later"] = 1.into();
+            Ok(())
+        };
+        config::edit(&home, command).unwrap();
+        take(&home, |document| limit(document, 8), shared, 3).unwrap();
+        command(&mut document).unwrap();
+        assert_eq!(file::read_document(&home).unwrap().1, document);
+        assert_eq!((step(3), step(4)), (Sharing::Publish, Sharing::Overrule));
+        // The file does not take it.
+        let refused = |_: &mut Value| -> Result<(), ConfigError> { Err(ConfigError::RollingBack) };
+        take(&home, refused, Value::Null, 4).unwrap_err();
+        assert_eq!(step(3), Sharing::Publish);
     }
 }
