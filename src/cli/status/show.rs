@@ -299,7 +299,7 @@ fn telemetry_line(telemetry: &Value) -> StyledLine {
     }
 }
 
-/// Messages of which a search takes in as many by itself, or about as many. So there is no line if the index lacks fewer.
+/// The number of messages that a search takes in by itself, more or less. If the index lacks fewer, there is no line.
 const MESSAGES_OF_A_SEARCH: i64 = 10_000;
 
 /// Returns the line about the search index, or none if a search is hardly held up by what the index lacks.

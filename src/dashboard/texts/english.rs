@@ -501,7 +501,7 @@ pub(super) const TEXTS: Texts = Texts {
     person_accounts: "Accounts",
     person_added: "Added",
     added_by: "by {}",
-    no_tokens: "There are no tokens that are good.",
+    no_tokens: "There are no valid tokens.",
     token_made: "made",
     token_used: "last used",
     token_unused: "not used yet",
