@@ -24,8 +24,8 @@ const FIRST_SWEEP: Duration = Duration::from_secs(3600);
 /// Time between two sweeps.
 const SWEEP: Duration = Duration::from_secs(24 * 3600);
 
-/// Copies vaults until `stop` is cancelled, and shows in `report` how far it is. Nothing is deleted in the place behind a closed
-/// `fence`. Without a store of blobs it only looks at the settings.
+/// Copies vaults until `stop` is cancelled, and shows in `report` how far it is. The place gets no copy behind a closed `fence`, and
+/// nothing is deleted there. Without a store of blobs it only looks at the settings.
 pub(crate) async fn watch(
     live: Arc<Live>,
     fence: WriteFence,
@@ -98,7 +98,7 @@ impl Copies {
         let mut problem = None;
         if let Some(look) = look {
             self.reporter.note_waiting(name.as_str());
-            let copied = copies.copy(look, &self.vaults, name, store).await?;
+            let copied = copies.copy(look, &self.vaults, name, store, &self.fence).await?;
             let (contents, bytes, is_new) = (copied.contents, copied.bytes, copied.is_new);
             if is_new {
                 tracing::debug!(vault = %name, contents, bytes, "copied a vault to the second place");

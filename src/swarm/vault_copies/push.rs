@@ -16,6 +16,7 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
 use crate::home::beneath::{BeneathError, DirEntry, FileKind};
+use crate::home::write_fence::WriteFence;
 use crate::id::FolderName;
 use crate::provider::sigv4::digest;
 use crate::swarm::vault::{MAX_ENTRIES, VaultError, Vaults};
@@ -75,10 +76,10 @@ struct There {
 }
 
 impl There {
-    async fn read(store: &dyn BlobStore, vault: &FolderName) -> Result<Self, BlobError> {
+    /// Reads what the store has. `newest_at` is the time of the newest copy, or 0.
+    async fn read(store: &dyn BlobStore, vault: &FolderName, newest_at: i64) -> Result<Self, BlobError> {
         let listed = list_all(store, &keys::objects(vault)).await?;
         let contents = listed.iter().filter_map(|(key, _)| keys::parse_object(vault, key)).collect();
-        let newest_at = records(store, vault).await?.first().copied().unwrap_or_default();
         let newest = match newest_at {
             0 => None,
             at => match read_record(store, vault, at).await {
@@ -168,20 +169,24 @@ impl VaultCopies {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store can't be read or written. It then has no new copy.
+    /// Returns an error if the store can't be read or written, or if another gateway may have taken over. The store then has no
+    /// new copy.
     pub(crate) async fn copy(
         &mut self,
         look: VaultLook,
         vaults: &Arc<Vaults>,
         vault: &FolderName,
         store: &Arc<dyn BlobStore>,
+        fence: &WriteFence,
     ) -> Result<CopiedVault, VaultCopyError> {
         self.copied = None;
         let VaultLook { at: now, files: stamps, problem } = look;
-        // After a failure, the store is asked again.
-        let There { contents, mut newest, mut newest_at } = match self.there.take() {
-            Some(there) => there,
-            None => There::read(&**store, vault).await?,
+        let mut all = records(&**store, vault).await?;
+        let mut newest_at = all.first().copied().unwrap_or_default();
+        let There { contents, mut newest, .. } = match self.there.take() {
+            Some(there) if there.newest_at == newest_at => there,
+            // After a failure, and if somebody else has written or deleted copies, nothing is known of the contents.
+            _ => There::read(&**store, vault, newest_at).await?,
         };
         let (mut files, mut changed) = (Vec::new(), Vec::new());
         for (path, stamp) in &stamps {
@@ -223,20 +228,18 @@ impl VaultCopies {
         let mut contents = Arc::unwrap_or_clone(source.contents);
         contents.extend(added);
         let before = newest.as_ref().map(|record| record.files.as_slice()).unwrap_or_default();
-        let mut is_newest = true;
         if !files.is_empty() && files != before {
+            // Another gateway that has taken over may have deleted contents of this copy, and has newer ones.
+            fence.check()?;
             let record = write_record(files, now.max(newest_at + 1), vault, &**store).await?;
             copied.is_new = true;
-            is_newest = tidy(&**store, vault, record.at).await;
+            all.insert(0, record.at);
+            tidy(&**store, vault, &all).await;
             (newest_at, newest) = (record.at, Some(record));
         }
-        // If another process has written a newer copy, this is not what the store has.
-        if is_newest {
-            let is_whole =
-                copied.problem.is_none() && stamps.keys().all(|path| self.known.contains_key(path));
-            self.there = Some(There { contents, newest, newest_at });
-            self.copied = is_whole.then_some(stamps);
-        }
+        let is_whole = copied.problem.is_none() && stamps.keys().all(|path| self.known.contains_key(path));
+        self.there = Some(There { contents, newest, newest_at });
+        self.copied = is_whole.then_some(stamps);
         Ok(copied)
     }
 
@@ -310,19 +313,17 @@ async fn write_record(
     }
 }
 
-/// Deletes the records that the one of `at` makes superfluous. Returns `false` if it is not the newest.
-async fn tidy(store: &dyn BlobStore, vault: &FolderName, at: i64) -> bool {
+/// Deletes the records that the newest one makes superfluous. `all` are the times of all of them, newest first.
+async fn tidy(store: &dyn BlobStore, vault: &FolderName, all: &[i64]) {
     let tidied = async {
-        let all = records(store, vault).await?;
-        for old in thin::surplus(&all, unix_ms()) {
+        for old in thin::surplus(all, unix_ms()) {
             store.delete(&keys::record(vault, old)?).await?;
             fault_point::reach(FaultPoint::Copying);
         }
-        Ok::<_, BlobError>(all.first().is_none_or(|newest| *newest <= at))
+        Ok::<_, BlobError>(())
     };
     // The copy itself stands, and the next one does this again.
-    tidied.await.unwrap_or_else(|error| {
+    if let Err(error) = tidied.await {
         tracing::warn!(%vault, error = chain(&error), "failed to delete old copies of a vault");
-        true
-    })
+    }
 }

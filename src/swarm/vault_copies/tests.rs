@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,13 +15,15 @@ use super::pull::PulledVault;
 use super::push::{CopiedVault, VaultLook};
 use super::*;
 use crate::blob::{BlobFacts, BlobKey, BlobPage, Condition, Put, open};
-use crate::clock::boot_ms;
+use crate::clock::{boot_ms, unix_ms};
 use crate::config::BlobSettings;
 use crate::error::Explain as _;
 use crate::home::Home;
 use crate::home::write_fence::WriteFence;
 use crate::provider::BoxFuture;
 use crate::swarm::vault::Vaults;
+
+const HOUR: i64 = 3_600_000;
 
 /// A home with the vault `notes`, a store, and what the gateway of that home knows of the copies.
 struct Stage {
@@ -31,6 +33,9 @@ struct Stage {
     vaults: Arc<Vaults>,
     vault: FolderName,
     copies: VaultCopies,
+    fence: WriteFence,
+    /// The time of all looks: the beginning of an hour after the tests, so that all copies belong to one hour.
+    now: i64,
 }
 
 impl Stage {
@@ -43,7 +48,9 @@ impl Stage {
         let (store, vaults) = (open(&home, &BlobSettings::Folder(root)), Arc::new(Vaults::new(&home)));
         let vault: FolderName = "notes".parse().unwrap();
         vaults.create(&vault).unwrap();
-        Self { folder, store, home, vaults, vault, copies: VaultCopies::default() }
+        let (copies, fence) = (VaultCopies::default(), WriteFence::absent());
+        let now = (unix_ms() / HOUR + 2) * HOUR;
+        Self { folder, store, home, vaults, vault, copies, fence, now }
     }
 
     fn file(&self, path: &str) -> PathBuf {
@@ -59,14 +66,19 @@ impl Stage {
     /// Looks at the vault after a while in which nothing has changed. `None` if nothing is to be copied.
     async fn look(&mut self) -> Result<Option<VaultLook>, VaultCopyError> {
         let mut look = self.copies.look(&self.vaults, &self.vault).await?;
-        look.iter_mut().for_each(|look| look.at += 60_000);
+        look.iter_mut().for_each(|look| look.at = self.now);
         Ok(look)
     }
 
     /// Looks and copies. `None` if nothing was to be copied.
     async fn copy(&mut self) -> Result<Option<CopiedVault>, VaultCopyError> {
         let Some(look) = self.look().await? else { return Ok(None) };
-        self.copies.copy(look, &self.vaults, &self.vault, &self.store).await.map(Some)
+        self.copy_look(look).await.map(Some)
+    }
+
+    async fn copy_look(&mut self, look: VaultLook) -> Result<CopiedVault, VaultCopyError> {
+        let Self { copies, vaults, vault, store, fence, .. } = self;
+        copies.copy(look, vaults, vault, store, fence).await
     }
 
     /// Copies, and returns the number of contents that were written.
@@ -184,8 +196,9 @@ async fn a_change_that_may_not_show_is_looked_for_again() {
     let mut stage = Stage::new();
     stage.write("plan.md", "one");
     // The clock of a file system is coarse, so another change at this moment could leave the times as they are.
-    let look = stage.copies.look(&stage.vaults, &stage.vault).await.unwrap().unwrap();
-    assert!(stage.copies.copy(look, &stage.vaults, &stage.vault, &stage.store).await.unwrap().is_new);
+    let mut look = stage.look().await.unwrap().unwrap();
+    look.at = fs_err::metadata(stage.file("plan.md")).unwrap().ctime() * 1000;
+    assert!(stage.copy_look(look).await.unwrap().is_new);
     assert!(stage.look().await.unwrap().is_some());
     assert!(!stage.copy().await.unwrap().unwrap().is_new);
     assert!(stage.look().await.unwrap().is_none(), "it has rested for long enough");
@@ -197,7 +210,7 @@ async fn what_is_deleted_here_stays_in_earlier_copies() {
     stage.write("plan.md", "one");
     stage.write("gone.md", "two");
     // It was copied the day before.
-    let before = crate::clock::unix_ms() - 20 * 3_600_000;
+    let before = unix_ms() - 20 * HOUR;
     stage.plant(before, "gone.md", "two").await;
     stage.copied().await;
     fs_err::remove_file(stage.file("gone.md")).unwrap();
@@ -344,7 +357,7 @@ async fn a_record_that_leads_elsewhere_brings_nothing() {
 #[tokio::test]
 async fn a_copy_is_newer_than_those_before_it_whatever_the_clock_says() {
     let mut stage = Stage::new();
-    let ahead = crate::clock::unix_ms() + 24 * 3_600_000;
+    let ahead = unix_ms() + 24 * HOUR;
     stage.plant(ahead, "plan.md", "from a gateway whose clock was ahead").await;
     stage.write("plan.md", "one");
     stage.copied().await;
@@ -352,10 +365,40 @@ async fn a_copy_is_newer_than_those_before_it_whatever_the_clock_says() {
     // Another gateway has written meanwhile: the next copy is newer than that one, too.
     stage.plant(ahead + 500, "plan.md", "of another gateway").await;
     stage.write("plan.md", "another");
-    assert!(stage.copy().await.unwrap().unwrap().is_new);
-    assert!(stage.copy().await.unwrap().unwrap().is_new, "it has seen that it is not the newest");
+    stage.copied().await;
     assert_eq!(stage.records().await[0], ahead + 501);
     assert!(stage.copy().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_place_that_was_emptied_gets_everything_again_with_the_next_change() {
+    let mut stage = Stage::new();
+    for name in ["a.md", "b.md"] {
+        stage.write(name, format!("text of {name}"));
+    }
+    assert_eq!(stage.copied().await, 2);
+    // A person has replaced the disk, and taken the place again.
+    fs_err::remove_dir_all(stage.folder.path().join("store/vaults")).unwrap();
+    stage.write("a.md", "another");
+    assert_eq!(stage.copied().await, 2);
+    assert_eq!(assert_whole(&*stage.store, &stage.vault).await, 1);
+    assert_eq!(stage.listed().await, ["a.md", "b.md"]);
+}
+
+#[tokio::test]
+async fn a_gateway_that_another_one_may_have_replaced_makes_no_copy() {
+    let mut stage = Stage::new();
+    stage.write("plan.md", "one");
+    stage.fence = WriteFence::new();
+    stage.fence.write_until(boot_ms());
+    let error = stage.copy().await.unwrap_err();
+    assert!(matches!(error, VaultCopyError::CutOff(_)), "{error}");
+    assert_eq!(stage.records().await, Vec::<i64>::new());
+    // It was not replaced, and goes on.
+    stage.fence.write_until(i64::MAX);
+    let copied = stage.copy().await.unwrap().unwrap();
+    assert!(copied.is_new);
+    assert_eq!(assert_whole(&*stage.store, &stage.vault).await, 1);
 }
 
 #[tokio::test]
