@@ -344,9 +344,19 @@ fn pull_vault(vault: &FolderName, args: &PullArgs, context: &Context) -> Result<
             || Failure::new(Kind::Usage, format!("{at} is too far away")).hint("flock storage list");
         clock::end_of_local_second(at).ok_or_else(refused)
     });
-    let wish = VaultPull { vault: vault.clone(), until: until.transpose()?, replaces: args.replace };
+    let (until, store) = (until.transpose()?, &place.store);
+    let again = |at: i64, replaces: bool| {
+        let replace = if replaces { " --replace" } else { "" };
+        format!("flock storage pull --vault {vault} --at '{}'{replace}", clock::local(at))
+    };
     let vaults = Arc::new(Vaults::new(&place.home));
-    let pulled = context.block_on(async { Ok(vault_copies::pull(wish, &vaults, &place.store).await?) })?;
+    let pulled = context.block_on(async {
+        let at = vault_copies::newest(&**store, vault, until).await?;
+        // A gateway copies what is back by then, so that the newest copy would be another one.
+        context.printer.say(format!("if this breaks off, go on with: {}", again(at, args.replace)));
+        let wish = VaultPull { vault: vault.clone(), at, replaces: args.replace };
+        Ok(vault_copies::pull(wish, &vaults, store).await?)
+    })?;
     if pulled.written > 0 {
         let (at, written) = (clock::local(pulled.at), pulled.written);
         let detail = format!("{written} files of {}, as of {at}", place.store.place());
@@ -363,11 +373,8 @@ fn pull_vault(vault: &FolderName, args: &PullArgs, context: &Context) -> Result<
         context.printer.warn(&format!("{} differs here and stays", shown(Path::new(path))));
     }
     if !pulled.kept.is_empty() {
-        let text = format!(
-            "{} files differ here and stay: flock storage pull --vault {vault} --replace",
-            pulled.kept.len()
-        );
-        context.printer.say(text.as_str());
+        let (count, replacing) = (pulled.kept.len(), again(pulled.at, true));
+        context.printer.say(format!("{count} files differ here and stay: {replacing}"));
     }
     for missing in pulled.missing.iter().take(MAX_NAMED) {
         let path = shown(Path::new(&missing.path));

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 pub(crate) use self::error::VaultCopyError;
-pub(crate) use self::pull::{VaultPull, pull};
+pub(crate) use self::pull::{VaultPull, newest, pull};
 pub(crate) use self::push::VaultCopies;
 pub(crate) use self::sweep::{forget, sweep};
 

@@ -21,8 +21,8 @@ use crate::swarm::vault::{PutBack, VaultError, Vaults};
 #[derive(Clone, Debug)]
 pub(crate) struct VaultPull {
     pub(crate) vault: FolderName,
-    /// Unix milliseconds: the newest copy of this time or before. `None` is the newest of all.
-    pub(crate) until: Option<i64>,
+    /// The time of the copy, in Unix milliseconds.
+    pub(crate) at: i64,
     /// `true` if files that differ here are replaced.
     pub(crate) replaces: bool,
 }
@@ -49,25 +49,38 @@ pub(crate) struct PulledVault {
     pub(crate) missing: Vec<MissingFile>,
 }
 
-/// Brings the files of a vault here, and makes the vault if there is none.
+/// Returns the time of the newest copy of a vault. With `until`, in Unix milliseconds, it is the newest of this time or before.
 ///
 /// # Errors
 ///
-/// Returns [`VaultCopyError::NotStored`] if the store has no such copy, and another error if the store can't be read, or if the
-/// vault can't be written. The files that were brought before stay.
+/// Returns [`VaultCopyError::NotStored`] if the store has no such copy, and another error if it can't be read.
+pub(crate) async fn newest(
+    store: &dyn BlobStore,
+    vault: &FolderName,
+    until: Option<i64>,
+) -> Result<i64, VaultCopyError> {
+    let copies = list(store).await?;
+    let mut of_vault = copies.get(vault).into_iter().flatten().copied();
+    of_vault.find(|at| until.is_none_or(|until| *at <= until)).ok_or_else(|| VaultCopyError::NotStored {
+        place: store.place().to_owned(),
+        vault: vault.clone(),
+        is_timed: until.is_some(),
+        known: copies.keys().cloned().collect(),
+    })
+}
+
+/// Brings the files of a vault here, and makes the vault if there is none. A running gateway copies what is here meanwhile, so
+/// after an interruption the newest copy may have only a part of the files.
+///
+/// # Errors
+///
+/// Returns an error if the store can't be read, or if the vault can't be written. The files that were brought before stay.
 pub(crate) async fn pull(
     wish: VaultPull,
     vaults: &Arc<Vaults>,
     store: &Arc<dyn BlobStore>,
 ) -> Result<PulledVault, VaultCopyError> {
-    let VaultPull { vault, until, replaces } = wish;
-    let copies = list(&**store).await?;
-    let mut of_vault = copies.get(&vault).into_iter().flatten().copied();
-    let Some(at) = of_vault.find(|at| until.is_none_or(|until| *at <= until)) else {
-        let place = store.place().to_owned();
-        let known = copies.into_keys().collect();
-        return Err(VaultCopyError::NotStored { place, vault, is_timed: until.is_some(), known });
-    };
+    let VaultPull { vault, at, replaces } = wish;
     let record = read_record(&**store, &vault, at).await?;
     let (maker, name) = (Arc::clone(vaults), vault.clone());
     blocking(move || Ok(maker.create(&name)?)).await?;

@@ -123,7 +123,8 @@ impl Stage {
     }
 
     async fn pull(&self, vaults: &Arc<Vaults>, until: Option<i64>) -> Result<PulledVault, VaultCopyError> {
-        let wish = VaultPull { vault: self.vault.clone(), until, replaces: false };
+        let at = newest(&*self.store, &self.vault, until).await?;
+        let wish = VaultPull { vault: self.vault.clone(), at, replaces: false };
         pull(wish, vaults, &self.store).await
     }
 }
@@ -287,7 +288,7 @@ async fn what_somebody_has_made_here_is_not_overwritten_unasked() {
     let pulled = stage.pull(&vaults, None).await.unwrap();
     assert_eq!((pulled.written, pulled.kept.as_slice()), (1, &["plan.md".to_owned()][..]));
     assert_eq!(fs_err::read_to_string(there.join("plan.md")).unwrap(), "mine");
-    let wish = VaultPull { vault: stage.vault.clone(), until: None, replaces: true };
+    let wish = VaultPull { vault: stage.vault.clone(), at: pulled.at, replaces: true };
     let pulled = pull(wish, &vaults, &stage.store).await.unwrap();
     assert_eq!((pulled.written, pulled.same, pulled.kept.len()), (1, 1, 0));
     assert_eq!(fs_err::read_to_string(there.join("plan.md")).unwrap(), "theirs");

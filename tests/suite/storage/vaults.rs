@@ -88,6 +88,10 @@ fn a_vault_that_a_gateway_has_copied_comes_back_in_another_home() {
     write(&other, "plan.md", "changed here");
     let pulled = other.flock(["storage", "pull", "--vault", "notes"]).ok();
     assert!(pulled.stderr.contains("plan.md differs here and stays"), "{pulled:?}");
+    // A pull that breaks off goes on with the same copy, although the gateway of this home may make others meanwhile.
+    let named = pulled.stderr.split_once("--at '").and_then(|(_, rest)| rest.split_once('\''));
+    let same = other.flock(["storage", "pull", "--vault", "notes", "--at", named.unwrap().0, "--json"]);
+    assert_eq!(same.ok().json()["at"], record["at"]);
     assert_eq!(read(&other, "plan.md"), "changed here");
     other.flock(["storage", "pull", "--vault", "notes", "--replace"]).ok();
     assert_eq!(read(&other, "plan.md"), "first");
