@@ -267,8 +267,14 @@ async fn copy_file(source: Source, path: String, stamp: Stamp) -> Result<FileOut
         return Ok(FileOutcome::Failed { path, problem });
     }
     let (name, at) = (vault.clone(), path.clone());
-    let bytes = match blocking(move || Ok(vaults.bytes(&name, Path::new(&at), MAX_FILE)?)).await {
-        Ok(bytes) => bytes,
+    let read = blocking(move || {
+        let bytes = vaults.bytes(&name, Path::new(&at), MAX_FILE)?;
+        // Here, because the hash of a large file takes long, too.
+        let sha256 = digest(&bytes);
+        Ok((bytes, sha256))
+    });
+    let (bytes, sha256) = match read.await {
+        Ok(read) => read,
         Err(VaultCopyError::Vault(VaultError::File {
             source:
                 BeneathError::NotFound { .. } | BeneathError::WrongKind { .. } | BeneathError::Outside { .. },
@@ -280,7 +286,7 @@ async fn copy_file(source: Source, path: String, stamp: Stamp) -> Result<FileOut
         // The whole vault is gone, and not only this file.
         Err(error) => return Err(error),
     };
-    let file = CopiedFile { path, size: bytes.len() as u64, sha256: digest(&bytes) };
+    let file = CopiedFile { path, size: bytes.len() as u64, sha256 };
     let mut written = None;
     if !contents.contains(&file.sha256) {
         let key = keys::object(&vault, &file.sha256)?;
