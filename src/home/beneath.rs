@@ -307,7 +307,8 @@ impl Root {
     }
 
     /// Lists a folder, sorted by name, at most `cap` entries. An empty path is the folder itself. The second value is
-    /// `true` if there are more entries.
+    /// `true` if there are more entries. An entry that can't be examined, for example because the disk fails, counts as one of
+    /// these.
     ///
     /// # Errors
     ///
@@ -335,14 +336,13 @@ impl Root {
         }
         // SAFETY: `dir` owns the descriptor and is dropped at the end of this function, after the last use of `folder`.
         let folder = unsafe { BorrowedFd::borrow_raw(raw) };
-        let mut entries: Vec<DirEntry> = found
-            .into_iter()
-            .filter_map(|name| {
-                // The entry may have been removed since. Then it is left out.
-                let stat = fstatat(folder, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
-                Some(entry(path.join(name), &stat))
-            })
-            .collect();
+        let examined = found.into_iter().filter_map(|name| {
+            let examined = fstatat(folder, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
+            // One that was removed since is left out.
+            more |= matches!(&examined, Err(errno) if *errno != Errno::ENOENT);
+            Some(entry(path.join(name), &examined.ok()?))
+        });
+        let mut entries: Vec<DirEntry> = examined.collect();
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok((entries, more))
     }

@@ -118,7 +118,8 @@ impl<W: Write> Packing<'_, W> {
             .list(path, usize::try_from(MAX_ENTRIES).unwrap_or(usize::MAX))
             .map_err(io::Error::other)?;
         if more {
-            return Err(io::Error::other(format!("it has more than {MAX_ENTRIES} files")));
+            let text = format!("it has more than {MAX_ENTRIES} files, or one that can't be examined");
+            return Err(io::Error::other(text));
         }
         for entry in entries {
             if depth == 0 && without.iter().any(|name| entry.path == Path::new(name)) {
