@@ -40,7 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_NAMED: usize = 30;
 const MAX_PATH: usize = 1024;
 const MAX_NAME: usize = 255;
-const MAX_DEPTH: usize = 16;
+/// Maximum number of levels of a vault. Its own folder is the first one.
+pub(crate) const MAX_DEPTH: usize = 16;
 const WALK_LIMITS: WalkLimits = WalkLimits { depth: MAX_DEPTH, entries: MAX_ENTRIES };
 
 /// An error of a vault operation. The texts are written for a model: they name the vault and the path in it, and

@@ -92,8 +92,11 @@ impl Explain for VaultCopyError {
             | Self::Vault(VaultError::File { source: BeneathError::TooLarge { .. }, .. }) => {
                 Some("flock backup".to_owned())
             }
-            Self::Vault(_) => Some("flock doctor".to_owned()),
-            Self::CutOff(_) | Self::Busy | Self::Stopped => None,
+            Self::Vault(VaultError::Lock { .. }) => Some("flock status".to_owned()),
+            Self::Vault(VaultError::File { .. }) => {
+                Some("look at the disk, and who may read and write the vault".to_owned())
+            }
+            Self::Vault(_) | Self::CutOff(_) | Self::Busy | Self::Stopped => None,
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use self::pull::{VaultPull, newest, pull};
 pub(crate) use self::push::VaultCopies;
 pub(crate) use self::sweep::{forget, sweep};
 
-use super::vault::MAX_ENTRIES;
+use super::vault::{MAX_DEPTH, MAX_ENTRIES};
 use crate::blob::{BlobError, BlobStore, MAX_BLOB, list_all};
 use crate::id::FolderName;
 
@@ -68,7 +68,8 @@ struct VaultRecord {
 /// Returns `true` for the path of a file that a copy can have. On the way back, it can't lead out of the vault.
 fn is_path(path: &str) -> bool {
     let is_name = |name: &str| !name.is_empty() && !name.starts_with('.') && name.len() <= 255;
-    path.len() <= MAX_PATH && !path.contains('\0') && path.split('/').all(is_name)
+    let mut names = path.split('/');
+    path.len() <= MAX_PATH && !path.contains('\0') && names.clone().count() <= MAX_DEPTH && names.all(is_name)
 }
 
 /// Returns `true` for a hash in hex.

@@ -237,6 +237,7 @@ async fn what_is_deleted_here_stays_in_earlier_copies() {
     fs_err::remove_dir_all(stage.file("")).unwrap();
     let lost = stage.copy().await.unwrap_err();
     assert!(matches!(lost, VaultCopyError::Vault(_)), "{lost}");
+    assert_eq!(lost.hint(), None, "doctor is who shows it");
     assert_eq!(stage.listed().await, ["plan.md"]);
 }
 
@@ -321,8 +322,10 @@ async fn a_content_that_is_missing_or_damaged_is_named_and_the_others_come() {
 async fn a_record_that_leads_elsewhere_brings_nothing() {
     let stage = Stage::new();
     let (home, vaults) = stage.other_home();
-    let long = "x/".repeat(600);
-    for path in ["../out.md", "/out.md", "a/../../out.md", ".git/hooks/x", "a/.b", "a//b", "", "a/", &long] {
+    let (long, deep) = (["x".repeat(200).as_str(); 6].join("/"), "x/".repeat(MAX_DEPTH) + "x");
+    for path in
+        ["../out.md", "/out.md", "a/../../out.md", ".git/hooks/x", "a/.b", "a//b", "", "a/", &long, &deep]
+    {
         stage.plant(7, path, "theirs").await;
         let error = stage.pull(&vaults, None).await.unwrap_err();
         assert!(matches!(error, VaultCopyError::Blob(BlobError::Damaged { .. })), "{path}: {error}");
