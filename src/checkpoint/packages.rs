@@ -6,6 +6,8 @@
 //! Each home has package stores of its own, and the same number stands for other packages there. So a checkpoint also says whose
 //! number it has: the homes of a group share checkpoints, and others come from the second place or with the folder of a home.
 
+use sha2::{Digest as _, Sha256};
+
 use super::Checkpoints;
 use super::error::CheckpointError;
 use super::record::CheckpointRecord;
@@ -14,7 +16,7 @@ use crate::config::Agent;
 use crate::error::chain;
 use crate::generation::{Generation, log};
 use crate::home::{Home, instance};
-use crate::id::AgentId;
+use crate::id::{AgentId, hex};
 use crate::nix_store::ProfileDifference;
 
 /// A decided change of packages.
@@ -49,11 +51,11 @@ impl PackagesThen {
     }
 }
 
-/// Returns the name of the package stores of a home: its id, with what its path adds to the names of their volumes. `None` if it
-/// has no id yet.
+/// Returns the name of the package stores of a home: a digest of its id, which itself stays in the home, with what its path adds
+/// to the names of their volumes. `None` if it has no id yet.
 pub(super) fn stores_of(home: &Home) -> Option<String> {
-    let id = instance::read(home).ok()?;
-    Some(format!("{id}{}", home.suffix()))
+    let digest = Sha256::digest(format!("package stores\0{}", instance::read(home).ok()?));
+    Some(format!("{}{}", hex(&digest[..16]), home.suffix()))
 }
 
 /// Returns the reason why the packages of a checkpoint can't be set back, as a continuation of a sentence for people.

@@ -18,7 +18,7 @@ use crate::agent::transcript::RewindRecord;
 use crate::clock::unix_ms;
 use crate::config::{Agent, CheckpointSettings, Live};
 use crate::generation::{self, log};
-use crate::home::Home;
+use crate::home::{Home, instance};
 use crate::id::{AgentId, SessionKey};
 use crate::nix_store::ProfileDifference;
 use crate::provider::BoxFuture;
@@ -163,6 +163,7 @@ impl Stage {
 async fn a_rewind_leaves_the_packages_if_another_home_made_the_checkpoint() {
     let stage = Stage::new().await;
     let own = packages::stores_of(&stage.home).unwrap();
+    assert!(!own.contains(&instance::read(&stage.home).unwrap()), "the second place is not told the id");
     let made = stage.record();
     assert_eq!((made.packages, made.packages_of.as_ref()), (Some(1), Some(&own)));
     let plan = serde_json::to_value(stage.preview().await).unwrap();
