@@ -254,5 +254,6 @@ async fn a_home_that_was_moved_knows_nothing_of_its_new_stores() {
     assert_eq!(packages::present(&moved, &tester), None);
     let newest = log::newest(&moved).unwrap().unwrap();
     assert_eq!(newest.state.packages, BTreeMap::from([(coder.clone(), 1)]));
+    assert_eq!(newest.what, ["packages of coder: profile 1"], "nothing was removed");
     assert_eq!(packages::at(&moved, &coder, &record), PackagesThen::Elsewhere);
 }

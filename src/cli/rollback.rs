@@ -71,9 +71,13 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let now = present(&home)?;
     let number = args.generation.unwrap_or(now.number.saturating_sub(1));
     let mut then = find(&home, number)?;
-    // A home that was copied or moved since must not get the paths of the other place back.
+    let mut has_other_packages = false;
+    // A home that was copied or moved since must not get the paths of the other place back. In its package stores, the numbers of
+    // profiles stand for other packages.
     if then.home != home.root() {
         config::relocate::relocate(&mut then.state.config, &then.home, &home);
+        let packages = std::mem::take(&mut then.state.packages);
+        has_other_packages = packages.into_values().any(|profile| profile > 0);
     }
     let asked = Request { only: args.only.clone(), restore_backup: args.restore_backup };
     let kept = Kept::of(&home)?;
@@ -81,6 +85,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let mut plan = RollbackPlan::new(&now, &then, &renames, &kept, &asked);
     let config = config::read(&home)?;
     add_notes(&home, &mut plan, &then, &config);
+    if has_other_packages {
+        let place = then.home.display();
+        plan.notes.push(format!("the packages stay: generation {number} has those of the home at {place}"));
+    }
     context.block_on(check_engine(&home, &config, &mut plan, number))?;
     if plan.program.is_some() && plan.refusal.is_none() {
         // Otherwise this would be found only after everything else was changed.

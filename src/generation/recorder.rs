@@ -243,12 +243,14 @@ fn next(
     number: u64,
     mut state: HomeState,
 ) -> Generation {
-    let origin = Origin::current();
-    // A home that was moved or copied has other package stores than before. Only what has just changed is of these.
+    let (origin, mut before) = (Origin::current(), before.cloned());
+    // A home that was moved or copied has other package stores than before. Only what has just changed is of these. Nothing was
+    // removed from the former ones.
     if last.home != home.root() {
         state.packages.retain(|agent, profile| last.state.packages.get(agent) != Some(profile));
+        before.iter_mut().for_each(|before| before.packages.clear());
     }
-    let what = before.map(|before| difference::between(before, &state)).unwrap_or_default();
+    let what = before.map(|before| difference::between(&before, &state)).unwrap_or_default();
     Generation {
         format: FORMAT,
         number,

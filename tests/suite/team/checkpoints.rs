@@ -371,6 +371,13 @@ fn a_copy_of_a_home_does_not_take_the_packages_of_the_original_for_its_own() {
     );
     let made = in_copy(&["checkpoint", "ada", "--json"]).ok().json();
     assert_eq!(made["checkpoint"]["packages"], json!(null), "nothing is known of its store: {made}");
+    // Nor does a rollback to a generation of the original.
+    let then = home.flock(["generations", "--json"]).ok().json()["generations"][0]["number"].to_string();
+    in_copy(&["config", "set", "plugins.entries.flock.config.checkpoints.keep", "7"]).ok();
+    let back = in_copy(&["rollback", &then, "--dry-run", "--json"]).ok().json();
+    let note = format!("generation {then} has those of the home at {}", home.path().display());
+    assert!(back["notes"].to_string().contains(&note), "{back}");
+    assert!(!back["changes"].to_string().contains("packages of"), "{back}");
     let plan = home.flock(rewind).ok().json();
     assert_eq!(plan["rewind"]["packagesElsewhere"], false, "{plan}");
 }
