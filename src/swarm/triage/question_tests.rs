@@ -251,7 +251,7 @@ async fn a_question_of_a_gateway_that_is_gone_is_ended_by_the_next_one() {
             }
             let next = rig.beside(next);
             // A call may have begun meanwhile that this gateway does not know of.
-            next.settle().await.unwrap();
+            next.recover_orphans_before(row.created_at).await.unwrap();
             assert_eq!(rig.row(&row.id).await.state, before);
             next.recover_orphans_before(i64::MAX).await.unwrap();
             let ended = if is_begun { RequestState::Failed } else { RequestState::Expired };
