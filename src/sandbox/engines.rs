@@ -16,7 +16,7 @@ use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::kubernetes::client::ClusterClient;
 use crate::sandbox::kubernetes::relocation;
-use crate::sandbox::placement::{self, AgentNeeds, EngineOffer, EngineState, NoEngine, Placement};
+use crate::sandbox::placement::{self, AgentNeeds, EngineOffer, EngineState, NoEngine, Placement, Search};
 use crate::sandbox::{SandboxError, containers, names, spec, workspace_volume};
 use crate::store::{Store, StoreError};
 use crate::sync::lock;
@@ -331,7 +331,7 @@ impl Engines {
         let config = (self.config)();
         if config.engines.is_empty() && !agent.labels.is_empty() {
             // The machine's own engine has no labels without an entry.
-            let offers = offers(&config, &PlacedAgents::new(), &[], &agent.id);
+            let offers = Occupancy::new(&config, &PlacedAgents::new()).offers(&[], None);
             let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
             placement::place(&needs(&self.home, &config, agent), &offers, None).map_err(no_place)?;
         }
@@ -384,9 +384,12 @@ impl Engines {
         if config.engines.is_empty() || agent.is_nobody() {
             return Ok(Some(AgentPlace::Engine(self.own())));
         }
-        let placed = self.placements().await?;
+        let placed = match &self.records {
+            PlacementRecords::Read(placed) => placed.get(agent).cloned(),
+            _ => self.store().await?.placements().find(agent).await.map_err(placements_error)?,
+        };
         // An engine that was removed from the configuration can't be reached any more.
-        Ok(placed.get(agent).and_then(|name| self.place_named(&config, name)))
+        Ok(placed.and_then(|name| self.place_named(&config, &name)))
     }
 
     fn own(&self) -> PlacedEngine {
@@ -460,28 +463,34 @@ impl Engines {
     }
 
     async fn place(&self, agent: &Agent) -> Result<AgentPlace, SandboxError> {
-        // The engines are asked before the lock is taken, so that a silent one keeps nobody waiting but this agent.
-        let silent = self.silent().await;
-        let placing = self.placing.lock().await;
-        // Another call may have placed it meanwhile.
-        if let Some(found) = self.known(&agent.id).await? {
-            return Ok(found);
-        }
-        let config = (self.config)();
-        let placed = self.placements().await?;
-        let offers = offers(&config, &placed, &silent, &agent.id);
-        let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
-        // The workspace of an agent that was removed and added again may still be in an engine of another machine.
-        let marked =
-            elsewhere::engine_of(&agent.workspace).filter(|name| self.place_named(&config, name).is_some());
-        let chosen = match marked {
-            Some(name) => Ok(Placement::Place(name)),
-            None => placement::place(&needs(&self.home, &config, agent), &offers, None),
-        };
-        let name = match chosen.map_err(no_place)? {
-            Placement::Place(name) | Placement::Move(name) => name,
-            // Without a current engine the decision is neither of these.
-            Placement::Stay | Placement::Stuck(_) => EngineName::local(),
+        let (mut answering, mut silent) = (Vec::new(), Vec::new());
+        let (name, placing) = loop {
+            let placing = self.placing.lock().await;
+            // Another call may have placed it meanwhile.
+            if let Some(found) = self.known(&agent.id).await? {
+                return Ok(found);
+            }
+            let config = (self.config)();
+            // The workspace of an agent that was removed and added again may still be in an engine of another machine.
+            let marked = elsewhere::engine_of(&agent.workspace);
+            if let Some(name) = marked.filter(|name| self.place_named(&config, name).is_some()) {
+                break (name, placing);
+            }
+            let placed = self.placements().await?;
+            let offers = Occupancy::new(&config, &placed).offers(&silent, None);
+            let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
+            let needs = needs(&self.home, &config, agent);
+            match placement::search(&needs, &offers, &answering).map_err(no_place)? {
+                Search::Found(name) => break (name, placing),
+                Search::Ask(names) => {
+                    // Without the lock, so that a silent engine keeps nobody waiting but this agent.
+                    drop(placing);
+                    for (name, answers) in self.ask_some(names).await {
+                        let told = if answers { &mut answering } else { &mut silent };
+                        told.push(name);
+                    }
+                }
+            }
         };
         self.put(&agent.id, &name).await?;
         drop(placing);
@@ -507,6 +516,19 @@ impl Engines {
             let error = crate::error::chain(&error);
             tracing::warn!(%agent, error, "its container on the machine's own engine may still exist");
         }
+    }
+
+    /// Asks these engines at the same time if they answer.
+    async fn ask_some(&self, names: Vec<EngineName>) -> Vec<(EngineName, bool)> {
+        let asked = names.into_iter().map(|name| async move {
+            let answers = match self.find_any(&name) {
+                Some(found) => found.ping().await.is_ok(),
+                // It was removed meanwhile.
+                None => false,
+            };
+            (name, answers)
+        });
+        future::join_all(asked).await
     }
 
     /// Asks all engines at the same time, and returns those that do not answer.
@@ -541,11 +563,10 @@ impl Engines {
             return Ok(Vec::new());
         }
         let placed = self.placements().await?;
+        let occupancy = Occupancy::new(&config, &placed);
         let decide = |silent: &[EngineName]| {
             let agents = config.agents.iter().filter(|agent| only.is_none_or(|only| agent.id == *only));
-            agents
-                .filter_map(|agent| planned(&self.home, &config, &placed, silent, agent))
-                .collect::<Vec<_>>()
+            agents.filter_map(|agent| occupancy.planned(&self.home, silent, agent)).collect::<Vec<_>>()
         };
         // In the common case every agent stays, and no engine has to be asked.
         if decide(&[]).is_empty() {
@@ -581,7 +602,7 @@ impl Engines {
         let Some(agent) = config.agent(&planned.agent) else {
             return Err(SandboxError::Unknown(planned.agent.clone()));
         };
-        match self::planned(&self.home, &config, &placed, &silent, agent) {
+        match Occupancy::new(&config, &placed).planned(&self.home, &silent, agent) {
             Some(PlannedMove { to: Ok(to), .. }) => {
                 self.put(&agent.id, &to).await?;
                 Ok(to)
@@ -631,56 +652,69 @@ fn needs(home: &Home, config: &Config, agent: &Agent) -> AgentNeeds {
     AgentNeeds { labels: agent.labels.clone(), memory: spec::memory_limit(agent), only_here }
 }
 
-/// Returns the engines as places for this agent.
-fn offers(
-    config: &Config,
-    placed: &PlacedAgents,
-    silent: &[EngineName],
-    agent: &AgentId,
-) -> Vec<EngineOffer> {
-    let local = EngineSettings::new(EngineName::local(), None);
-    let has_local = config.engines.iter().any(|engine| engine.name.is_local());
-    let engines = config.engines.iter().chain((!has_local).then_some(&local));
-    engines
-        .map(|engine| {
-            let is_there = |other: &&Agent| {
-                other.id != *agent && is_placed(other) && placed.get(&other.id) == Some(&engine.name)
-            };
-            let there: Vec<&Agent> = config.agents.iter().filter(is_there).collect();
-            EngineOffer {
-                name: engine.name.clone(),
-                labels: engine.labels.clone(),
-                memory: engine.memory,
-                used: there.iter().fold(0, |sum: u64, other| sum.saturating_add(spec::memory_limit(other))),
-                agents: there.len(),
-                state: match engine.is_draining {
-                    _ if silent.contains(&engine.name) => EngineState::Unreachable,
-                    true => EngineState::Draining,
-                    false => EngineState::Ready,
-                },
-                is_remote: engine.is_remote(),
-            }
-        })
-        .collect()
+/// The engines of a configuration, and what the agents there use of them.
+struct Occupancy<'c> {
+    config: &'c Config,
+    placed: &'c PlacedAgents,
+    /// The memory limits of the agents on each engine, added up, and their number.
+    used: HashMap<&'c EngineName, (u128, usize)>,
 }
 
-/// Returns the move of an agent that is placed, or `None` if it stays.
-fn planned(
-    home: &Home,
-    config: &Config,
-    placed: &PlacedAgents,
-    silent: &[EngineName],
-    agent: &Agent,
-) -> Option<PlannedMove> {
-    let from = placed.get(&agent.id).filter(|_| is_placed(agent))?;
-    let needs = needs(home, config, agent);
-    let to = match placement::place(&needs, &offers(config, placed, silent, &agent.id), Some(from)) {
-        Ok(Placement::Move(to)) => Ok(to),
-        Ok(Placement::Stuck(reasons)) => Err(reasons),
-        // An agent on an engine that is gone is placed at its next command.
-        Ok(Placement::Stay | Placement::Place(_)) | Err(_) => return None,
-    };
-    Some(PlannedMove { agent: agent.id.clone(), from: from.clone(), to })
+impl<'c> Occupancy<'c> {
+    /// Adds up once for all decisions, so that a look at all agents of a large team takes time in proportion to it.
+    fn new(config: &'c Config, placed: &'c PlacedAgents) -> Self {
+        let mut used: HashMap<&EngineName, (u128, usize)> = HashMap::new();
+        for agent in config.agents.iter().filter(|agent| is_placed(agent)) {
+            if let Some(engine) = placed.get(&agent.id) {
+                let (memory, agents) = used.entry(engine).or_default();
+                *memory += u128::from(spec::memory_limit(agent));
+                *agents += 1;
+            }
+        }
+        Self { config, placed, used }
+    }
+
+    /// Returns the engines as places for an agent. What `except` uses of its engine does not count.
+    fn offers(&self, silent: &[EngineName], except: Option<(&Agent, &EngineName)>) -> Vec<EngineOffer> {
+        let local = EngineSettings::new(EngineName::local(), None);
+        let has_local = self.config.engines.iter().any(|engine| engine.name.is_local());
+        let engines = self.config.engines.iter().chain((!has_local).then_some(&local));
+        engines
+            .map(|engine| {
+                let (mut memory, mut agents) = self.used.get(&engine.name).copied().unwrap_or_default();
+                if let Some((agent, _)) = except.filter(|(_, on)| **on == engine.name) {
+                    memory = memory.saturating_sub(u128::from(spec::memory_limit(agent)));
+                    agents = agents.saturating_sub(1);
+                }
+                EngineOffer {
+                    name: engine.name.clone(),
+                    labels: engine.labels.clone(),
+                    memory: engine.memory,
+                    used: u64::try_from(memory).unwrap_or(u64::MAX),
+                    agents,
+                    state: match engine.is_draining {
+                        _ if silent.contains(&engine.name) => EngineState::Unreachable,
+                        true => EngineState::Draining,
+                        false => EngineState::Ready,
+                    },
+                    is_remote: engine.is_remote(),
+                }
+            })
+            .collect()
+    }
+
+    /// Returns the move of an agent of the configuration that is placed, or `None` if it stays.
+    fn planned(&self, home: &Home, silent: &[EngineName], agent: &Agent) -> Option<PlannedMove> {
+        let from = self.placed.get(&agent.id).filter(|_| is_placed(agent))?;
+        let (needs, offers) = (needs(home, self.config, agent), self.offers(silent, Some((agent, from))));
+        let to = match placement::place(&needs, &offers, Some(from)) {
+            Ok(Placement::Move(to)) => Ok(to),
+            Ok(Placement::Stuck(reasons)) => Err(reasons),
+            // An agent on an engine that is gone is placed at its next command.
+            Ok(Placement::Stay | Placement::Place(_)) | Err(_) => return None,
+        };
+        Some(PlannedMove { agent: agent.id.clone(), from: from.clone(), to })
+    }
 }
 
 fn placements_error(error: StoreError) -> SandboxError {
@@ -699,6 +733,8 @@ mod tests {
     struct Scene {
         engines: Engines,
         config: tokio::sync::watch::Sender<Arc<Config>>,
+        /// The requests that `local` and `second` got.
+        asked: [Arc<Mutex<Vec<String>>>; 2],
         _folders: Vec<TempDir>,
     }
 
@@ -711,8 +747,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         home.make_folders().unwrap();
-        let (local, one) = testing::engine(answer);
-        let (second, two) = testing::engine(answer);
+        let (local, of_local, one) = testing::asked_engine(answer);
+        let (second, of_second, two) = testing::asked_engine(answer);
         let agent = |id: &str| json!({"id": id, "role": "worker"});
         let document = json!({
             "gateway": {"auth": {"token": "t"}},
@@ -726,7 +762,7 @@ mod tests {
         let source: ConfigSource = Arc::new(move || Arc::clone(&receiver.borrow()));
         let records = PlacementRecords::Home(OnceCell::new());
         let engines = Engines::new(home, source, Arc::new(local), records);
-        Scene { engines, config: sender, _folders: vec![folder, one, two] }
+        Scene { engines, config: sender, asked: [of_local, of_second], _folders: vec![folder, one, two] }
     }
 
     impl Scene {
@@ -772,6 +808,18 @@ mod tests {
         assert_eq!(scene.engines.commit_move(&moves[0]).await.unwrap(), EngineName::local());
         assert_eq!(scene.place("bob").await, "local");
         assert!(scene.engines.moves(None).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn only_engines_that_fit_are_asked_and_none_for_an_agent_that_is_placed() {
+        let scene = scene();
+        scene.configure(|config| config.engines[0].is_draining = true);
+        assert_eq!(scene.place("ada").await, "local");
+        let asked = |at: usize| lock(&scene.asked[at]).len();
+        let before = asked(0);
+        assert!(before > 0 && asked(1) == 0);
+        assert_eq!(scene.place("ada").await, "local");
+        assert_eq!((asked(0), asked(1)), (before, 0));
     }
 
     #[tokio::test]

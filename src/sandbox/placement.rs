@@ -57,6 +57,19 @@ pub enum Placement {
     Stuck(NoEngine),
 }
 
+/// The next step in the search for an engine for an agent that is on none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// The best of the engines that have answered.
+    Found(EngineName),
+    /// These have to be asked if they answer.
+    Ask(Vec<EngineName>),
+}
+
+/// The number of engines that are asked at first. Several, so that agents that are placed at the same time find others that
+/// have answered.
+const ASKED_FIRST: usize = 8;
+
 /// An agent for which there is no engine: each engine with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct NoEngine(pub Vec<(EngineName, Unfit)>);
@@ -124,22 +137,58 @@ pub fn place(
     if mine.is_some_and(is_kept) {
         return Ok(Placement::Stay);
     }
-    let surplus =
-        |engine: &EngineOffer| engine.labels.iter().filter(|label| !needs.labels.contains(label)).count();
     let fitting = engines.iter().filter(|engine| misfit(needs, engine).is_none());
-    let best = fitting.min_by_key(|engine| {
-        (surplus(engine), engine.agents, Reverse(engine.name.is_local()), engine.name.clone())
-    });
-    let reasons = || {
-        let reason = |engine: &EngineOffer| Some((engine.name.clone(), misfit(needs, engine)?));
-        NoEngine(engines.iter().filter_map(reason).collect())
-    };
+    let best = fitting.min_by(|one, other| preference(needs, one).cmp(&preference(needs, other)));
     match (best, mine) {
         (Some(best), Some(_)) => Ok(Placement::Move(best.name.clone())),
         (Some(best), None) => Ok(Placement::Place(best.name.clone())),
-        (None, Some(_)) => Ok(Placement::Stuck(reasons())),
-        (None, None) => Err(reasons()),
+        (None, Some(_)) => Ok(Placement::Stuck(reasons(needs, engines))),
+        (None, None) => Err(reasons(needs, engines)),
     }
+}
+
+/// Decides the same for an agent that is on no engine, without asking those that would not be chosen anyway. `answering` are
+/// the engines that have answered; those that have not are [`EngineState::Unreachable`].
+///
+/// At first the best few are asked. Once all of them are silent or full, all others that fit are asked, so that the search
+/// takes at most two timeouts.
+///
+/// # Errors
+///
+/// Returns the reasons if none fits.
+pub(crate) fn search(
+    needs: &AgentNeeds,
+    engines: &[EngineOffer],
+    answering: &[EngineName],
+) -> Result<Search, NoEngine> {
+    let mut fitting: Vec<&EngineOffer> =
+        engines.iter().filter(|engine| misfit(needs, engine).is_none()).collect();
+    fitting.sort_by(|one, other| preference(needs, one).cmp(&preference(needs, other)));
+    if let Some(best) = fitting.iter().find(|engine| answering.contains(&engine.name)) {
+        return Ok(Search::Found(best.name.clone()));
+    }
+    if fitting.is_empty() {
+        return Err(reasons(needs, engines));
+    }
+    let is_silent = |engine: &EngineOffer| engine.state == EngineState::Unreachable;
+    let is_first = answering.is_empty() && !engines.iter().any(is_silent);
+    let count = if is_first { ASKED_FIRST } else { fitting.len() };
+    Ok(Search::Ask(fitting.into_iter().take(count).map(|engine| engine.name.clone()).collect()))
+}
+
+/// Returns the key by which the best engine that fits comes first.
+fn preference<'e>(
+    needs: &AgentNeeds,
+    engine: &'e EngineOffer,
+) -> (usize, usize, Reverse<bool>, &'e EngineName) {
+    let surplus = engine.labels.iter().filter(|label| !needs.labels.contains(label)).count();
+    (surplus, engine.agents, Reverse(engine.name.is_local()), &engine.name)
+}
+
+/// Returns each engine that does not fit, with the reason.
+fn reasons(needs: &AgentNeeds, engines: &[EngineOffer]) -> NoEngine {
+    let reason = |engine: &EngineOffer| Some((engine.name.clone(), misfit(needs, engine)?));
+    NoEngine(engines.iter().filter_map(reason).collect())
 }
 
 /// Returns the reason why the agent can't be on this engine.
@@ -257,6 +306,29 @@ mod tests {
         );
     }
 
+    #[test]
+    fn only_the_best_engines_that_fit_are_asked_and_the_others_if_those_are_silent() {
+        let mut engines: Vec<EngineOffer> = (0..2 * ASKED_FIRST)
+            .map(|number| EngineOffer { agents: number, ..offer(&format!("e{number:02}")) })
+            .collect();
+        engines.push(EngineOffer { state: EngineState::Draining, ..offer("drained") });
+        engines.push(EngineOffer { memory: Some(1 << 30), ..offer("small") });
+        let names = |range: std::ops::Range<usize>| -> Vec<EngineName> {
+            range.map(|number| name(&format!("e{number:02}"))).collect()
+        };
+        let first = names(0..ASKED_FIRST);
+        assert_eq!(search(&needs(&[]), &engines, &[]), Ok(Search::Ask(first.clone())));
+        // The best of those that answer is taken, also if a better one was not asked.
+        assert_eq!(search(&needs(&[]), &engines, &first[1..3]), Ok(Search::Found(name("e01"))));
+        for engine in &mut engines[..ASKED_FIRST] {
+            engine.state = EngineState::Unreachable;
+        }
+        let others = names(ASKED_FIRST..2 * ASKED_FIRST);
+        assert_eq!(search(&needs(&[]), &engines, &[]), Ok(Search::Ask(others)));
+        let error = search(&needs(&["gpu"]), &engines, &[]).unwrap_err();
+        assert_eq!(error.0.len(), engines.len(), "nothing is asked if nothing fits: {error}");
+    }
+
     fn any_engines() -> impl Strategy<Value = Vec<EngineOffer>> {
         let labels = prop::sample::subsequence(vec!["a", "b", "c"], 0..=3);
         let state = prop_oneof![
@@ -320,6 +392,41 @@ mod tests {
                     prop_assert!(!engines.iter().any(|engine| fits(&engine.name)));
                 }
             }
+        }
+
+        #[test]
+        fn a_search_ends_where_a_decision_by_the_states_of_all_engines_does(
+            mut engines in any_engines(), needs in any_needs(),
+            answers in prop::collection::vec(any::<bool>(), 4),
+        ) {
+            let is_silent = |offer: &EngineOffer| offer.state == EngineState::Unreachable;
+            engines.retain(|offer| !is_silent(offer));
+            let mut told = engines.clone();
+            for (offer, answers) in told.iter_mut().zip(&answers) {
+                if !answers {
+                    offer.state = EngineState::Unreachable;
+                }
+            }
+            let mut answering = Vec::new();
+            let found = loop {
+                match search(&needs, &engines, &answering) {
+                    Ok(Search::Found(name)) => break Some(name),
+                    Ok(Search::Ask(asked)) => {
+                        prop_assert!(!asked.is_empty());
+                        for name in asked {
+                            prop_assert!(!answering.contains(&name));
+                            let at = engines.iter().position(|offer| offer.name == name).unwrap();
+                            match is_silent(&told[at]) {
+                                true => engines[at].state = EngineState::Unreachable,
+                                false => answering.push(name),
+                            }
+                        }
+                    }
+                    Err(_) => break None,
+                }
+            };
+            let decided = place(&needs, &told, None).ok();
+            prop_assert_eq!(found.map(Placement::Place), decided);
         }
 
         #[test]

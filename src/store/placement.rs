@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
+use super::sql::OptionalExtension as _;
 use super::subjects::Placements;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, EngineName};
@@ -16,6 +17,17 @@ impl<A> Placements<&Database<A>> {
                 .prepare_cached("SELECT agent, engine FROM placement")?
                 .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
                 .collect()
+        })
+        .await
+    }
+
+    /// Returns the engine of an agent, if it is placed.
+    pub async fn find(self, agent: &AgentId) -> Result<Option<EngineName>, StoreError> {
+        self.read("look where an agent is placed", |connection| {
+            connection
+                .prepare_cached("SELECT engine FROM placement WHERE agent = ?1")?
+                .query_row([agent.as_str()], |row| parsed(row, 0))
+                .optional()
         })
         .await
     }
@@ -100,6 +112,8 @@ mod tests {
         assert_eq!(placed, [(id("ada"), engine("second")), (id("bob"), EngineName::local())].into());
         store.agents().rename(id("ada"), id("eve"), entry("agent.rename", "ada"), 3).await.unwrap();
         store.agents().delete(id("bob")).await.unwrap();
+        assert_eq!(store.placements().find(&id("eve")).await.unwrap(), Some(engine("second")));
+        assert_eq!(store.placements().find(&id("bob")).await.unwrap(), None);
         assert_eq!(store.placements().list().await.unwrap(), [(id("eve"), engine("second"))].into());
         let gone = entry("engine.remove", "second");
         store.placements().forget_engine(engine("second"), gone, 4).await.unwrap();
