@@ -3,7 +3,7 @@
 #
 #   ./standalone/postgres.sh COMMAND…               runs COMMAND with the server's address in FLOCK_TEST_POSTGRES
 #   ./standalone/postgres.sh --durable COMMAND…     the same with a server that waits for its disk, to measure it
-#   ./standalone/postgres.sh --replica COMMAND…     the same with a synchronous replica too, for which a commit waits if it asks
+#   ./standalone/postgres.sh --replica COMMAND…     the same with a synchronous replica too, for which every commit waits
 #   ./standalone/postgres.sh --guarantees           runs the store's tests and the most important ones of the suite on it
 #   ./standalone/postgres.sh --guarantees --whole   runs all unit tests and the whole suite on it
 #
@@ -105,6 +105,10 @@ start() {
     cat "$data.log" >&2
     exit 1
 }
+ask() { "$bin/psql" -q -At -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port" -U flock -d postgres -c "$1"; }
+# Commits wait for a replica only while it streams under the name that the primary waits for.
+is_followed() { [ "$(ask 'SELECT sync_state FROM pg_stat_replication')" = sync ]; }
+parameters=
 if [ -n "$replica" ]; then
     as_server sed -i '1i host replication flock 127.0.0.1/32 trust' "$folder/data/pg_hba.conf"
     start "$folder/data" -c synchronous_standby_names=replica
@@ -112,9 +116,15 @@ if [ -n "$replica" ]; then
     as_server "$bin/pg_basebackup" -D "$folder/replica" -R -d "host=127.0.0.1 port=$primary user=flock application_name=replica"
     start "$folder/replica"
     port=$primary
+    for _ in {1..100}; do
+        is_followed && break
+        sleep 0.1
+    done
+    is_followed || { cat "$folder/replica.log" >&2; exit 1; }
+    # Otherwise flock has only decisions wait.
+    parameters='?options=-c%20synchronous_commit%3Don'
 else
     start "$folder/data"
 fi
-"$bin/psql" -q -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port" -U flock -d postgres -c \
-    "CREATE ROLE flock_home LOGIN PASSWORD '$password'; GRANT CREATE ON DATABASE postgres TO flock_home"
-FLOCK_TEST_POSTGRES=postgres://flock@127.0.0.1:$port/postgres FLOCK_TEST_POSTGRES_ROLE=flock_home:$password "$@"
+ask "CREATE ROLE flock_home LOGIN PASSWORD '$password'; GRANT CREATE ON DATABASE postgres TO flock_home"
+FLOCK_TEST_POSTGRES=postgres://flock@127.0.0.1:$port/postgres$parameters FLOCK_TEST_POSTGRES_ROLE=flock_home:$password "$@"
