@@ -17,7 +17,7 @@ from fleet_clients import AGENTS, SILENT, Client, History, Watcher, up
 from fleet_doctored import missed, self_test
 from fleet_facts import QUERIES, gather, rows
 from fleet_faults import Faults
-from fleet_plan import plan, say
+from fleet_plan import ALWAYS, KINDS, plan, say
 from fleet_stage import Fleet
 
 UNSETTLED = {
@@ -212,6 +212,10 @@ def main():
     wanted = options()
     wrong = self_test()
     check(f"the judge finds each thing that was made wrong, by {len(RULES)} rules", not wrong, wrong)
+    check("each kind of faults can be carried out", all(hasattr(Faults, "_".join(key)) for key in KINDS))
+    few = [{(fault.kind, fault.target) for fault in plan(seed, len(ALWAYS) + 2)} for seed in range(99)]
+    check("runs with few faults have the most important kinds, and not always the same others",
+          all(kinds > set(ALWAYS) for kinds in few) and set().union(*few) == set(KINDS), few[0])
     if wanted.self_test:
         return finish()
     more = "".join([*(f" --without {kind}" for kind in wanted.without),

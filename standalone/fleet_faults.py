@@ -145,6 +145,22 @@ class Faults:
             if gateway.number == fault.gateway or fault.how == "with all others":
                 gateway.kill()
 
+    def kill_double(self, fault):
+        """A second kill before the first one is over. Nobody has to continue the work within the usual time."""
+        gateway = self.fleet.gateways[fault.gateway]
+        self.busy(gateway)
+        first = gateway.pid_of("gateway")
+        if fault.how == "in its recovery":
+            gateway.kill()
+            until(USED, lambda: gateway.pid_of("gateway") not in (None, first))
+            gateway.kill()
+        else:
+            other = self.fleet.gateways[(fault.gateway + 1) % len(self.fleet.gateways)]
+            gateway.crash()
+            until(AWAY, lambda: self.ask(EPOCH, port=gateway.port) == [])
+            other.kill()
+            gateway.start()
+
     def kill_machine(self, fault):
         gateway = self.fleet.gateways[fault.gateway]
         self.away(gateway, gateway.crash, gateway.start)

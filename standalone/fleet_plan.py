@@ -10,6 +10,7 @@ Fault = collections.namedtuple("Fault", "wait kind target gateway engine how sec
 # The kinds with their weights. Those of databases and networks are what the fleet is about; kills.sh has more of those of one home.
 KINDS = {
     ("kill", "gateway"): 4,
+    ("kill", "double"): 2,
     ("kill", "machine"): 3,
     ("kill", "supervisor"): 1,
     ("kill", "sandbox"): 1,
@@ -33,9 +34,13 @@ KINDS = {
     ("replace", "gateway"): 3,
     ("skew", "clock"): 3,
 }
+# The kinds that also a run with few faults has. They are what a group has to survive on any day.
+ALWAYS = [("failover", "postgres"), ("kill", "gateway"), ("pause", "gateway"), ("cut", "database"), ("cut", "peer"), ("kill", "dockerd")]
 HOWS = {
     # One of them, or all at the same moment.
     ("kill", "gateway"): ["alone", "alone", "with all others"],
+    # The gateway again, as soon as it has started anew, or one that is to take over from it.
+    ("kill", "double"): ["in its recovery", "in the takeover"],
     # Its gateway ends by itself, unless somebody starts it again before that.
     ("kill", "supervisor"): ["while its gateway runs", "until its gateway has ended"],
     # Its supervisor may see that it stands still, or stand still with it.
@@ -55,7 +60,7 @@ HOWS = {
 }
 LASTING = {"pause", "cut"}
 # The things of which each gateway has one, and those of which each engine has one.
-OF_GATEWAYS = {"gateway", "supervisor", "machine", "sandbox", "helper", "database", "engine", "peer", "clock"}
+OF_GATEWAYS = {"gateway", "double", "supervisor", "machine", "sandbox", "helper", "database", "engine", "peer", "clock"}
 OF_ENGINES = {"dockerd", "containerd", "engine", "sshd"}
 # The engine that gateways reach by ssh.
 BY_SSH = 1
@@ -66,8 +71,11 @@ def plan(seed, count, *, long=False, minute=False, without=(), gateways=3, engin
     still for a minute; `without` leaves kinds out."""
     choose = random.Random(seed)
     kinds = [key for key in KINDS if key[0] not in without and "/".join(key) not in without]
-    # Each kind once, if there is room for all, so that a run says something about each; what is left is chosen by weight.
-    chosen = choose.sample(kinds, min(count, len(kinds)))
+    # Each kind once, if there is room for all, so that a run says something about each. Otherwise the most important ones come
+    # first. What is left is chosen by weight.
+    chosen = []
+    for group in ([key for key in kinds if key in ALWAYS], [key for key in kinds if key not in ALWAYS]):
+        chosen += choose.sample(group, min(count - len(chosen), len(group)))
     chosen += choose.choices(kinds, [KINDS[key] for key in kinds], k=max(0, count - len(chosen)))
     choose.shuffle(chosen)
     faults = [fault(choose, key, long, gateways, engines) for key in chosen]
