@@ -18,7 +18,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::error::chain;
 use crate::provider::Catalog;
-use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, Level, NoticeKind, Store, StoreError};
+use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, LeaseTable, Level, NoticeKind, Store, StoreError};
 use crate::swarm::Actor;
 use crate::swarm::lease::{FleetView, LeaseKeeper, LeasePlan, LeaseView, RETRY_MS, next_beat};
 
@@ -33,7 +33,7 @@ const DEPARTURE_MS: i64 = 500;
 pub(super) async fn run(gateway: Arc<Gateway>) {
     let store = gateway.swarm.store();
     let Some(epoch) = store.epoch() else { return };
-    let mut keeper = LeaseKeeper::new(epoch);
+    let (mut keeper, mut table) = (LeaseKeeper::new(epoch), LeaseTable::default());
     let mut abilities = Abilities::new(&gateway);
     let mut departures = Departures::default();
     let mut notices = store.notices();
@@ -47,7 +47,8 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
     let mut has_failed = false;
     loop {
         let known = Arc::clone(&contacts.borrow_and_update());
-        let wait = match step(&gateway, epoch, &mut keeper, (&mut abilities, &mut departures), known).await {
+        let (leases, own) = ((&mut keeper, &mut table), (&mut abilities, &mut departures));
+        let wait = match step(&gateway, epoch, leases, own, known).await {
             Ok(wait) => {
                 has_failed = false;
                 wait
@@ -77,7 +78,7 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
 async fn step(
     gateway: &Arc<Gateway>,
     epoch: Epoch,
-    keeper: &mut LeaseKeeper,
+    (keeper, table): (&mut LeaseKeeper, &mut LeaseTable),
     (abilities, departures): (&mut Abilities, &mut Departures),
     contacts: Arc<EngineContacts>,
 ) -> Result<i64, StoreError> {
@@ -92,14 +93,15 @@ async fn step(
         store.audit().append(entry, clock::unix_ms()).await?;
     }
     let wait = next_beat(epoch, &beat, keeper.judging());
-    let leases = store.leases().list().await?;
-    let leases: BTreeMap<_, _> = leases.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
+    if let Some(changed) = store.leases().changed(table).await? {
+        *table = changed;
+    }
     let living: Vec<Epoch> = beat.living.iter().map(|living| living.epoch).collect();
     let reach = EngineReach::new(epoch, contacts, &beat.living);
     departures.tidy(gateway, &reach).await;
     let lacking = abilities.look(gateway);
     let is_able = |subject: &LeaseSubject| !lacking.contains_key(subject) && !departures.is_removing(subject);
-    let mut plan = plan(gateway, keeper, &living, &leases, &is_able, &reach);
+    let mut plan = plan(gateway, keeper, &living, &table.leases, &is_able, &reach);
     let ownership = gateway.swarm.ownership();
     let publish = |keeper: &LeaseKeeper, leases: &BTreeMap<LeaseSubject, Lease>| {
         let (held, until) = (keeper.held(), keeper.acts_until());
@@ -108,7 +110,7 @@ async fn step(
         }
         ownership.update(LeaseView { held, leases, living: &beat.living, until });
     };
-    publish(keeper, &leases);
+    publish(keeper, &table.leases);
     // From now on nothing begins on them. What has begun since the plan was made has to end first; the next plan has them
     // again.
     let busy = busy(&gateway.driver);
@@ -128,10 +130,9 @@ async fn step(
     // One that stops leaves the rest to others. They take what it has once it has ended.
     if !plan.take.is_empty() && !gateway.stop.is_cancelled() {
         let taken = store.leases().take(epoch, plan.take).await?;
-        let mut leases = leases;
-        leases.extend(taken.iter().map(|lease| (lease.subject.clone(), lease.clone())));
+        table.leases.extend(taken.iter().map(|lease| (lease.subject.clone(), lease.clone())));
         keeper.took(taken);
-        publish(keeper, &leases);
+        publish(keeper, &table.leases);
     }
     Ok(plan.look_in.map_or(wait, |look| look.clamp(SHORTEST_MS, wait.max(SHORTEST_MS))))
 }

@@ -3,7 +3,7 @@
 use super::audit::{self, AuditEntry};
 use super::sql::{self, Transaction};
 use super::subjects::Agents;
-use super::{Database, Store, StoreError, person};
+use super::{Database, Store, StoreError, lease, person};
 use crate::id::{AgentId, Party};
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
@@ -121,7 +121,7 @@ fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> sql::R
     for statement in OTHER_STATEMENTS {
         transaction.execute(statement, ids)?;
     }
-    Ok(())
+    lease::note_change(transaction)
 }
 
 impl<A> Agents<&Database<A>> {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::gateway::Epoch;
 use super::notice::NoticeKind;
-use super::sql::{self, Row, Transaction};
+use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::Leases;
 use super::{Database, Store, StoreError};
 use crate::id::{AgentId, McpServerName};
@@ -102,6 +102,14 @@ pub struct Lease {
     pub token: i64,
 }
 
+/// All leases, as they were at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeaseTable {
+    pub(crate) leases: BTreeMap<LeaseSubject, Lease>,
+    /// The text that the database had then for the state of its leases; `None` if there was none yet.
+    mark: Option<String>,
+}
+
 /// Returns the lease of a row, or `None` if a newer version knows more kinds.
 fn lease(row: &Row<'_>) -> sql::Result<Option<Lease>> {
     let word: String = row.get(0)?;
@@ -120,23 +128,55 @@ fn by_kind(subjects: &BTreeSet<LeaseSubject>) -> Vec<(LeaseKind, String)> {
     names.into_iter().map(|(kind, names)| (kind, serde_json::json!(names).to_string())).collect()
 }
 
+fn all(connection: &Connection<'_>) -> sql::Result<Vec<Lease>> {
+    let found: Vec<Option<Lease>> = connection
+        .prepare_cached("SELECT kind, subject, epoch, token FROM lease ORDER BY kind, subject")?
+        .query_map((), lease)?
+        .collect::<sql::Result<_>>()?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Notes that leases have changed.
+///
+/// The text is random, because a fail-over to a server that lacks the newest changes would give a number a second time.
+pub(super) fn note_change(transaction: &Transaction<'_>) -> sql::Result<()> {
+    let mark = crate::id::hex(&rand::random::<[u8; 16]>());
+    transaction
+        .prepare_cached(
+            "INSERT INTO lease_change (id, mark) VALUES (1, ?1)
+             ON CONFLICT (id) DO UPDATE SET mark = excluded.mark",
+        )?
+        .execute([mark.as_str()])
+        .map(drop)
+}
+
 /// Frees everything that a gateway owns, which has ended.
 pub(super) fn free(transaction: &Transaction<'_>, owner: Epoch, now: i64) -> sql::Result<()> {
     transaction
         .prepare_cached("UPDATE lease SET epoch = NULL, since = ?2 WHERE epoch = ?1")?
-        .execute((owner.0, now))
-        .map(drop)
+        .execute((owner.0, now))?;
+    note_change(transaction)
 }
 
 impl<A> Leases<&Database<A>> {
     /// Returns all leases.
     pub(crate) async fn list(self) -> Result<Vec<Lease>, StoreError> {
+        self.read("look which gateway does what", all).await
+    }
+
+    /// Returns all leases, or `None` if they are still as `known`. Large teams have many, which seldom change.
+    pub(crate) async fn changed(self, known: &LeaseTable) -> Result<Option<LeaseTable>, StoreError> {
         self.read("look which gateway does what", |connection| {
-            let found: Vec<Option<Lease>> = connection
-                .prepare_cached("SELECT kind, subject, epoch, token FROM lease ORDER BY kind, subject")?
-                .query_map((), lease)?
-                .collect::<sql::Result<_>>()?;
-            Ok(found.into_iter().flatten().collect())
+            let mark: Option<String> = connection
+                .prepare_cached("SELECT mark FROM lease_change WHERE id = 1")?
+                .query_row((), |row| row.get(0))
+                .optional()?;
+            if mark == known.mark {
+                return Ok(None);
+            }
+            // Read after the mark. What changes in between is there already, and is read once more the next time.
+            let leases = all(connection)?.into_iter().map(|lease| (lease.subject.clone(), lease));
+            Ok(Some(LeaseTable { leases: leases.collect(), mark }))
         })
         .await
     }
@@ -181,6 +221,7 @@ impl Leases<&Store> {
             }
             // Work begins at once. A crash of the server must not give it to another gateway as well.
             if !taken.is_empty() {
+                note_change(transaction)?;
                 transaction.wait_for_disk()?;
                 transaction.tell(NoticeKind::Lease, "");
             }
@@ -209,6 +250,7 @@ impl Leases<&Store> {
                     .execute((kind.as_str(), owner.0, now, names))?;
             }
             if freed > 0 {
+                note_change(transaction)?;
                 transaction.tell(NoticeKind::Lease, "");
             }
             Ok(freed)

@@ -35,6 +35,18 @@ impl Place {
         taken.into_iter().map(|lease| (lease.subject.name, lease.token)).collect()
     }
 
+    /// Reads the leases again if they have changed, and returns `true` if they have. Then all of them are known.
+    async fn have_changed(&self, known: &mut LeaseTable) -> bool {
+        let changed = self.store.leases().changed(known).await.unwrap();
+        let have_changed = changed.is_some();
+        if let Some(changed) = changed {
+            *known = changed;
+        }
+        let all = self.store.leases().list().await.unwrap();
+        assert!(known.leases.values().eq(&all), "{known:?} {all:?}");
+        have_changed
+    }
+
     async fn owners(&self) -> Vec<(String, Option<Epoch>)> {
         let leases = self.store.leases().list().await.unwrap();
         leases.into_iter().map(|lease| (lease.subject.name, lease.owner)).collect()
@@ -98,6 +110,35 @@ async fn what_an_ended_gateway_owned_is_free_in_the_same_change() {
     assert_eq!(place.store.leases().give_up(first, agents(&["coder"])).await.unwrap(), 0);
     place.store.gateways().leave(second).await.unwrap();
     assert_eq!(place.owners().await, [("coder".to_owned(), None), ("writer".to_owned(), None)]);
+}
+
+#[tokio::test]
+async fn all_leases_are_read_again_after_each_change_and_only_then() {
+    let place = Place::new();
+    let (first, second) = (place.start("a").await, place.start("b").await);
+    let mut known = LeaseTable::default();
+    place.take(first, &["coder", "writer"]).await;
+    assert!(place.have_changed(&mut known).await);
+    // Nothing is taken from an owner, and given up by another one.
+    assert!(place.take(second, &["coder"]).await.is_empty());
+    assert_eq!(place.store.leases().give_up(second, agents(&["coder"])).await.unwrap(), 0);
+    assert!(!place.have_changed(&mut known).await);
+    place.store.leases().give_up(first, agents(&["coder"])).await.unwrap();
+    assert!(place.have_changed(&mut known).await);
+    let id = |name: &str| name.parse::<crate::id::AgentId>().unwrap();
+    let entry = AuditEntry::new("human:ann", "agent.rename", "writer", Level::Green, String::new());
+    place.store.agents().rename(id("writer"), id("author"), entry, 1).await.unwrap();
+    assert!(place.have_changed(&mut known).await);
+    testing::silence_gateway(&place.store, first, LIFETIME_MS).await;
+    assert_eq!(place.store.gateways().beat(second, Judging::Yes).await.unwrap().ended, [first]);
+    assert!(place.have_changed(&mut known).await && !place.have_changed(&mut known).await);
+    // A server that lacks the newest changes, and has the text that it had before them.
+    let restore = |transaction: &Transaction<'_>| {
+        transaction.execute("UPDATE lease_change SET mark = 'of before'", ())?;
+        transaction.execute("UPDATE lease SET epoch = 1", ()).map(drop)
+    };
+    place.store.write("restore leases", restore).await.unwrap();
+    assert!(place.have_changed(&mut known).await);
 }
 
 #[tokio::test]

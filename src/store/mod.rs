@@ -119,6 +119,7 @@ pub(crate) use hook::{DeliveryResult, HookAdded};
 pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
 pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
 pub(crate) use joining::ServerPlace;
+pub(crate) use lease::LeaseTable;
 pub use lease::{Lease, LeaseKind, LeaseSubject};
 pub(crate) use link::{EVERYONE, Link, LinkState};
 pub(crate) use location::{database_file, is_made, server_address};
