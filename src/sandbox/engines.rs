@@ -331,7 +331,7 @@ impl Engines {
         let config = (self.config)();
         if config.engines.is_empty() && !agent.labels.is_empty() {
             // The machine's own engine has no labels without an entry.
-            let offers = Occupancy::new(&config, &PlacedAgents::new()).offers(&[], None);
+            let offers = Occupancy::new(&config, &PlacedAgents::new()).offers(&[]);
             let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
             placement::place(&needs(&self.home, &config, agent), &offers, None).map_err(no_place)?;
         }
@@ -477,7 +477,7 @@ impl Engines {
                 break (name, placing);
             }
             let placed = self.placements().await?;
-            let offers = Occupancy::new(&config, &placed).offers(&silent, None);
+            let offers = Occupancy::new(&config, &placed).offers(&silent);
             let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
             let needs = needs(&self.home, &config, agent);
             match placement::search(&needs, &offers, &answering).map_err(no_place)? {
@@ -656,6 +656,8 @@ fn needs(home: &Home, config: &Config, agent: &Agent) -> AgentNeeds {
 struct Occupancy<'c> {
     config: &'c Config,
     placed: &'c PlacedAgents,
+    /// The machine's own engine, if the configuration has no entry for it.
+    local: Option<EngineSettings>,
     /// The memory limits of the agents on each engine, added up, and their number.
     used: HashMap<&'c EngineName, (u128, usize)>,
 }
@@ -671,46 +673,63 @@ impl<'c> Occupancy<'c> {
                 *agents += 1;
             }
         }
-        Self { config, placed, used }
+        let has_local = config.engines.iter().any(|engine| engine.name.is_local());
+        let local = (!has_local).then(|| EngineSettings::new(EngineName::local(), None));
+        Self { config, placed, local, used }
     }
 
-    /// Returns the engines as places for an agent. What `except` uses of its engine does not count.
-    fn offers(&self, silent: &[EngineName], except: Option<(&Agent, &EngineName)>) -> Vec<EngineOffer> {
-        let local = EngineSettings::new(EngineName::local(), None);
-        let has_local = self.config.engines.iter().any(|engine| engine.name.is_local());
-        let engines = self.config.engines.iter().chain((!has_local).then_some(&local));
-        engines
-            .map(|engine| {
-                let (mut memory, mut agents) = self.used.get(&engine.name).copied().unwrap_or_default();
-                if let Some((agent, _)) = except.filter(|(_, on)| **on == engine.name) {
-                    memory = memory.saturating_sub(u128::from(spec::memory_limit(agent)));
-                    agents = agents.saturating_sub(1);
-                }
-                EngineOffer {
-                    name: engine.name.clone(),
-                    labels: engine.labels.clone(),
-                    memory: engine.memory,
-                    used: u64::try_from(memory).unwrap_or(u64::MAX),
-                    agents,
-                    state: match engine.is_draining {
-                        _ if silent.contains(&engine.name) => EngineState::Unreachable,
-                        true => EngineState::Draining,
-                        false => EngineState::Ready,
-                    },
-                    is_remote: engine.is_remote(),
-                }
-            })
-            .collect()
+    fn engines(&self) -> impl Iterator<Item = &EngineSettings> {
+        self.config.engines.iter().chain(&self.local)
+    }
+
+    /// Returns an engine as a place for an agent. What `except` uses of its engine does not count.
+    fn offer(
+        &self,
+        engine: &EngineSettings,
+        silent: &[EngineName],
+        except: Option<(&Agent, &EngineName)>,
+    ) -> EngineOffer {
+        let (mut memory, mut agents) = self.used.get(&engine.name).copied().unwrap_or_default();
+        if let Some((agent, _)) = except.filter(|(_, on)| **on == engine.name) {
+            memory = memory.saturating_sub(u128::from(spec::memory_limit(agent)));
+            agents = agents.saturating_sub(1);
+        }
+        EngineOffer {
+            name: engine.name.clone(),
+            labels: engine.labels.clone(),
+            memory: engine.memory,
+            used: u64::try_from(memory).unwrap_or(u64::MAX),
+            agents,
+            state: match engine.is_draining {
+                _ if silent.contains(&engine.name) => EngineState::Unreachable,
+                true => EngineState::Draining,
+                false => EngineState::Ready,
+            },
+            is_remote: engine.is_remote(),
+        }
+    }
+
+    /// Returns all engines as places for an agent that is on none.
+    fn offers(&self, silent: &[EngineName]) -> Vec<EngineOffer> {
+        self.engines().map(|engine| self.offer(engine, silent, None)).collect()
     }
 
     /// Returns the move of an agent of the configuration that is placed, or `None` if it stays.
     fn planned(&self, home: &Home, silent: &[EngineName], agent: &Agent) -> Option<PlannedMove> {
         let from = self.placed.get(&agent.id).filter(|_| is_placed(agent))?;
-        let (needs, offers) = (needs(home, self.config, agent), self.offers(silent, Some((agent, from))));
+        let (needs, except) = (needs(home, self.config, agent), Some((agent, from)));
+        // An agent on an engine that is gone is placed at its next command.
+        let own = self.engines().find(|engine| engine.name == *from)?;
+        // Nearly every agent stays, which its own engine alone decides.
+        let own = self.offer(own, silent, except);
+        if placement::place(&needs, &[own], Some(from)) == Ok(Placement::Stay) {
+            return None;
+        }
+        let offers: Vec<EngineOffer> =
+            self.engines().map(|engine| self.offer(engine, silent, except)).collect();
         let to = match placement::place(&needs, &offers, Some(from)) {
             Ok(Placement::Move(to)) => Ok(to),
             Ok(Placement::Stuck(reasons)) => Err(reasons),
-            // An agent on an engine that is gone is placed at its next command.
             Ok(Placement::Stay | Placement::Place(_)) | Err(_) => return None,
         };
         Some(PlannedMove { agent: agent.id.clone(), from: from.clone(), to })
