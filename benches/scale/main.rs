@@ -25,7 +25,7 @@ use std::process::{Command, ExitCode, Stdio};
 use simulation::{Database, Plan};
 
 /// The rows of the table: the name of a figure, its description, and its limit.
-const ROWS: [(&str, &str, Option<f64>); 25] = [
+const ROWS: [(&str, &str, Option<f64>); 30] = [
     ("turns_count", "turns", None),
     ("simulated_s", "simulated time, s", None),
     ("worked_s", "time that it took, s", None),
@@ -46,6 +46,11 @@ const ROWS: [(&str, &str, Option<f64>); 25] = [
     ("ready_p99_ms", "the same, p99", None),
     ("placement_median_ms", "choosing the engine of an agent, one for each 100 agents, median, ms", None),
     ("placement_p99_ms", "the same, p99", None),
+    ("placed_median_ms", "placing an agent, with its rows and the answers of engines, median, ms", None),
+    ("placed_p99_ms", "the same, p99", None),
+    ("found_median_ms", "finding the engine of an agent for a command, median, ms", None),
+    ("found_p99_ms", "the same, p99", None),
+    ("moves_ms", "looking which agents have to move to another engine, ms", None),
     ("configuration_ms", "reading the configuration, ms", None),
     ("first_look_ms", "the first look of a start, ms", None),
     ("memory_mib", "resident memory at the end, MiB", None),
@@ -164,7 +169,7 @@ fn measure(options: &Options, database: &str, agents: usize) -> Measured {
 }
 
 fn one(options: &Options) {
-    let database = match options.databases[0].as_str() {
+    let database = || match options.databases[0].as_str() {
         "sqlite" => Database::Sqlite,
         "postgres" => Database::postgres(&server::address().expect("FLOCK_TEST_POSTGRES names no server")),
         other => panic!("unknown database {other}"),
@@ -172,8 +177,9 @@ fn one(options: &Options) {
     let plan = Plan { agents: options.agents[0], messages: options.messages, posts: options.posts, seed: 7 };
     let folder = tempfile::Builder::new().prefix("flock-scale-").tempdir_in("/var/tmp").unwrap();
     let agents = plan.agents;
-    let mut figures = simulation::run(plan, &database, folder.path());
+    let mut figures = simulation::run(plan, &database(), folder.path());
     figures.set_sample("placement", placement::decisions(agents));
+    placement::stored(agents, &database(), folder.path(), &mut figures);
     for (name, value) in figures.all() {
         println!("{name}={value}");
     }

@@ -327,7 +327,7 @@ impl Engines {
     /// # Errors
     ///
     /// Returns [`SandboxError::NoPlace`] if no engine fits, and [`SandboxError::Placements`] if the database fails.
-    pub(crate) async fn place_of(&self, agent: &Agent) -> Result<AgentPlace, SandboxError> {
+    pub async fn place_of(&self, agent: &Agent) -> Result<AgentPlace, SandboxError> {
         let config = (self.config)();
         if config.engines.is_empty() && !agent.labels.is_empty() {
             // The machine's own engine has no labels without an entry.
