@@ -55,7 +55,7 @@ impl GatewayAssembly {
     ///
     /// # Errors
     ///
-    /// Returns the store's error if the frozen agents can't be read.
+    /// Returns the store's error if the frozen agents or the group of gateways can't be read.
     pub(crate) async fn new(
         live: Arc<Live>,
         store: Arc<Store>,
@@ -76,6 +76,8 @@ impl GatewayAssembly {
         let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), notifier }));
         swarm.load_frozen().await?;
         swarm.load_quotas().await?;
+        let group = if store.is_in_group() { store.gateway_group().find().await? } else { None };
+        let group = group.map(|group| group.files);
         let grants = TeamGrants::new(swarm.clone());
         // The sandboxes pass requests of programs to the middleware, whose gateway uses the sandboxes.
         let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {
@@ -122,6 +124,7 @@ impl GatewayAssembly {
                     events,
                     limits,
                     port,
+                    group,
                     instance,
                     triage,
                     engine,

@@ -212,7 +212,7 @@ impl Middleware {
                 let caller = gateway.caller(&parts.headers).await?;
                 caller.check_scope(&parts.method, parts.uri.path())?;
                 if caller.sign_in().is_some() {
-                    sign_in::check_request(&parts.method, &parts.headers, gateway.port)?;
+                    sign_in::check_request(&parts.method, &parts.headers, &gateway.cookies)?;
                 }
                 keep_connection(parts)?;
                 parts.extensions.insert(caller);

@@ -22,7 +22,7 @@ use super::projects::Projects;
 use super::push::VapidKeyCell;
 use super::races::Races;
 use super::relay::{Relay, Ticket};
-use super::sign_in::{self, codes::SignInCodes, oidc::OidcSignIns};
+use super::sign_in::{self, cookie::CookieNames, oidc::OidcSignIns};
 use super::skill_summary::SkillSummaryCell;
 use super::storage_status::CopyReports;
 use crate::agent::Engine;
@@ -55,6 +55,8 @@ pub struct GatewayParts {
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
+    /// The mark of the group of gateways that this one belongs to. `None` for a gateway without others.
+    pub group: Option<String>,
     /// The instance id of the home.
     pub instance: String,
     /// Carries out agents' requests.
@@ -114,8 +116,8 @@ pub struct Gateway {
     pub(crate) checkpoints: Arc<Checkpoints>,
     /// The idempotency keys whose requests are running.
     pub(crate) keys: RunningKeys,
-    /// The codes with which browsers sign in.
-    pub(crate) sign_in_codes: SignInCodes,
+    /// The names of the cookies with which browsers are signed in.
+    pub(crate) cookies: CookieNames,
     /// The sign-ins at the provider of OpenID Connect.
     pub(crate) oidc: OidcSignIns,
     /// The runs of `flock doctor`.
@@ -182,7 +184,7 @@ impl Gateway {
                 projects: parts.projects,
                 servers: parts.servers,
                 keys: RunningKeys::default(),
-                sign_in_codes: SignInCodes::default(),
+                cookies: CookieNames::new(parts.port, parts.group.as_deref()),
                 oidc: OidcSignIns::default(),
                 doctor: DoctorRuns::default(),
                 skills: SkillSummaryCell::default(),
@@ -301,7 +303,7 @@ impl Gateway {
             Ok(Some(ClientToken { used_at: None, ..known }))
         };
         let has_token = headers.contains_key(header::AUTHORIZATION);
-        if !has_token && sign_in::cookie::value(headers, self.port).is_some() {
+        if !has_token && self.cookies.value(headers).is_some() {
             return self.browser(headers).await?.ok_or_else(sign_in::signed_out);
         }
         let caller =

@@ -21,9 +21,9 @@ use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::limits::ServerLimits;
 use crate::gateway::person_access;
-use crate::gateway::sign_in::codes::CodeStep;
+use crate::gateway::sign_in::codes::{self, CodeStep};
 use crate::gateway::sign_in::oidc::{self, OidcError};
-use crate::gateway::sign_in::{self, cookie, csrf};
+use crate::gateway::sign_in::{self, csrf};
 use crate::gateway::state::Gateway;
 use crate::id::Party;
 use crate::provider::BoxFuture;
@@ -80,7 +80,7 @@ pub(crate) async fn page(
         let caller = caller.as_ref().map(|Extension(caller)| caller);
         return Box::pin(open_code(gateway, caller, &code, &headers)).await;
     }
-    let (Some(Extension(caller)), Some(cookie)) = (caller, cookie::value(&headers, gateway.port)) else {
+    let (Some(Extension(caller)), Some(cookie)) = (caller, gateway.cookies.value(&headers)) else {
         return signed_out(gateway, language, None).await;
     };
     let viewer = Viewer {
@@ -118,7 +118,8 @@ async fn open_code(
     headers: &HeaderMap,
 ) -> Result<Response<Body>, ApiError> {
     let language = dashboard::language(text(headers, header::ACCEPT_LANGUAGE));
-    let Some(visitor) = gateway.sign_in_codes.visitor(code) else {
+    let visitor = codes::visitor(gateway.swarm.store(), code).await.map_err(ApiError::explained)?;
+    let Some(visitor) = visitor else {
         return signed_out(gateway, language, Some(&SignInFailure::Code)).await;
     };
     let present = caller.map(person).transpose()?;
@@ -148,9 +149,9 @@ async fn begin_oidc(
 ) -> Result<Response<Body>, ApiError> {
     let (origin, secure) = own_origin(gateway, headers);
     // A page of another site must not begin sign-ins: those that wait would give way to them.
-    sign_in::check_request(&Method::GET, headers, gateway.port)?;
+    sign_in::check_request(&Method::GET, headers, &gateway.cookies)?;
     let redirect = format!("{origin}{}", oidc::RETURN_PATH);
-    match gateway.oidc.begin(settings, &redirect).await {
+    match gateway.oidc.begin(gateway.swarm.store(), settings, &redirect).await {
         Ok(begun) => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::SEE_OTHER;
@@ -158,7 +159,7 @@ async fn begin_oidc(
             response.headers_mut().insert(header::LOCATION, address);
             response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
             add_headers(&mut response);
-            set_cookie(&mut response, &cookie::set_oidc(gateway.port, Some(&begun.cookie), secure))?;
+            set_cookie(&mut response, &gateway.cookies.set_oidc(Some(&begun.cookie), secure))?;
             Ok(response)
         }
         Err(error) => failed_oidc(gateway, headers, error).await,
@@ -173,7 +174,7 @@ async fn finish_oidc(
     headers: &HeaderMap,
 ) -> Result<Response<Body>, ApiError> {
     let browser = text(headers, header::USER_AGENT);
-    let of_browser = cookie::oidc_value(headers, gateway.port).unwrap_or_default();
+    let of_browser = gateway.cookies.oidc_value(headers).unwrap_or_default();
     let mut response = match oidc::finish(gateway, settings, query, (of_browser, browser)).await {
         Ok(value) => {
             let language = dashboard::language(text(headers, header::ACCEPT_LANGUAGE));
@@ -181,7 +182,7 @@ async fn finish_oidc(
         }
         Err(error) => failed_oidc(gateway, headers, error).await?,
     };
-    set_cookie(&mut response, &cookie::set_oidc(gateway.port, None, own_origin(gateway, headers).1))?;
+    set_cookie(&mut response, &gateway.cookies.set_oidc(None, own_origin(gateway, headers).1))?;
     Ok(response)
 }
 
@@ -330,7 +331,7 @@ fn signed_in(
 ) -> Result<Response<Body>, ApiError> {
     let (_, secure) = own_origin(gateway, headers);
     let mut response = html(StatusCode::OK, dashboard::signed_in(language)?)?;
-    set_cookie(&mut response, &cookie::set(gateway.port, value, secure))?;
+    set_cookie(&mut response, &gateway.cookies.set(value, secure))?;
     Ok(response)
 }
 

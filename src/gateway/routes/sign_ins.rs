@@ -43,15 +43,15 @@ pub(crate) async fn create_code(
     let Party::Human(person) = caller.person(wanted.by.as_deref())? else {
         return Err(ApiError::forbidden("name_of_another", "only a person signs in"));
     };
-    let lifetime = i64::try_from(codes::LIFETIME.as_millis()).unwrap_or(i64::MAX);
     // A code that a person makes with their own token or account lets in nobody whom that does not.
     let (token, account) = match &caller {
         Caller::Person(caller) => (caller.token.clone(), caller.account.clone()),
         _ => (None, None),
     };
     let made_by = caller.sign_in().map(str::to_owned);
-    let code = gateway.sign_in_codes.create(Visitor { person, token, account, made_by });
-    Ok((StatusCode::CREATED, axum::Json(json!({"code": code, "expiresAt": unix_ms() + lifetime}))))
+    let visitor = Visitor { person, token, account, made_by };
+    let code = codes::create(gateway.swarm.store(), visitor).await.map_err(ApiError::explained)?;
+    Ok((StatusCode::CREATED, axum::Json(json!({"code": code, "expiresAt": unix_ms() + codes::LIFETIME}))))
 }
 
 /// Returns the browsers that are signed in.

@@ -1,42 +1,7 @@
-//! The codes with which browsers sign in. They are kept in memory only: a code outlives no gateway.
+//! The codes with which browsers sign in. A code is kept as a row with its hash, so it is good at any gateway of a group.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
-
-use crate::store::token_hash;
-use crate::sync::lock;
-
-/// Time in which a code can be used.
-pub(crate) const LIFETIME: Duration = Duration::from_secs(60);
-
-/// Most codes that can be used at once. A further one replaces the oldest.
-const MAX_CODES: usize = 16;
-
-/// The codes that were made and not used yet.
-#[derive(Debug, Default)]
-pub(crate) struct SignInCodes {
-    codes: Mutex<Vec<SignInCode>>,
-}
-
-#[derive(Debug)]
-struct SignInCode {
-    hash: String,
-    visitor: Visitor,
-    ends: Instant,
-}
-
-/// The person whose browser signs in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Visitor {
-    /// The name, without `human:`.
-    pub person: String,
-    /// The name of the person's own token, with which the sign-in ends. `None` for a code of the owner.
-    pub token: Option<String>,
-    /// The issuer and the subject of the account of OpenID Connect, with which the sign-in ends.
-    pub account: Option<(String, String)>,
-    /// The id of the sign-in whose browser made the code. The new sign-in ends no later than that one.
-    pub made_by: Option<String>,
-}
+pub(crate) use crate::store::{CODE_LIFETIME as LIFETIME, Visitor};
+use crate::store::{Store, StoreError, token_hash};
 
 /// The answer to a browser that opens the address of a good code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,48 +35,34 @@ impl Visitor {
     }
 }
 
-impl SignInCodes {
-    /// Creates a code with which this person's browser can sign in once.
-    pub(crate) fn create(&self, visitor: Visitor) -> String {
-        self.create_at(visitor, Instant::now())
-    }
+/// Creates a code with which this person's browser can sign in once.
+///
+/// # Errors
+///
+/// Returns the store's error if the database can't be written.
+pub(crate) async fn create(store: &Store, visitor: Visitor) -> Result<String, StoreError> {
+    let code = crate::id::hex(&rand::random::<[u8; 32]>());
+    store.sign_ins().add_code(token_hash(code.as_bytes()), visitor).await?;
+    Ok(code)
+}
 
-    fn create_at(&self, visitor: Visitor, now: Instant) -> String {
-        let code = crate::id::hex(&rand::random::<[u8; 32]>());
-        let mut codes = lock(&self.codes);
-        codes.retain(|code| now < code.ends);
-        if codes.len() == MAX_CODES {
-            codes.remove(0);
-        }
-        codes.push(SignInCode { hash: token_hash(code.as_bytes()), visitor, ends: now + LIFETIME });
-        code
-    }
+/// Returns the person of a code and leaves the code unused, or `None` if it is unknown, used or expired.
+///
+/// # Errors
+///
+/// Returns the store's error if the database can't be read.
+pub(crate) async fn visitor(store: &Store, code: &str) -> Result<Option<Visitor>, StoreError> {
+    store.sign_ins().visitor(token_hash(code.as_bytes())).await
+}
 
-    /// Returns the person of a code and leaves the code unused, or `None` if it is unknown, used or expired.
-    pub(crate) fn visitor(&self, code: &str) -> Option<Visitor> {
-        self.visitor_at(code, Instant::now())
-    }
-
-    fn visitor_at(&self, code: &str, now: Instant) -> Option<Visitor> {
-        let hash = token_hash(code.as_bytes());
-        let codes = lock(&self.codes);
-        let code = codes.iter().find(|code| code.hash == hash)?;
-        (now < code.ends).then(|| code.visitor.clone())
-    }
-
-    /// Uses a code up and returns its person, or `None` if it is unknown, used or expired.
-    pub(crate) fn take(&self, code: &str) -> Option<Visitor> {
-        self.take_at(code, Instant::now())
-    }
-
-    fn take_at(&self, code: &str, now: Instant) -> Option<Visitor> {
-        // The comparison of hashes reveals nothing about the codes by its timing.
-        let hash = token_hash(code.as_bytes());
-        let mut codes = lock(&self.codes);
-        let at = codes.iter().position(|code| code.hash == hash)?;
-        let code = codes.remove(at);
-        (now < code.ends).then_some(code.visitor)
-    }
+/// Uses a code up and returns its person, or `None` if it is unknown, used or expired.
+///
+/// # Errors
+///
+/// Returns the store's error if the database can't be written.
+pub(crate) async fn take(store: &Store, code: &str) -> Result<Option<Visitor>, StoreError> {
+    // The lookup is by hash, so its timing reveals nothing about the codes.
+    store.sign_ins().take_code(token_hash(code.as_bytes())).await
 }
 
 #[cfg(test)]
@@ -120,22 +71,6 @@ mod tests {
 
     fn ann() -> Visitor {
         Visitor { person: "ann".to_owned(), token: None, account: None, made_by: None }
-    }
-
-    #[test]
-    fn a_code_is_good_once_and_for_a_minute() {
-        let codes = SignInCodes::default();
-        let now = Instant::now();
-        let code = codes.create_at(ann(), now);
-        assert_eq!((codes.visitor_at("x", now), codes.take_at("x", now)), (None, None));
-        let last = now + LIFETIME - Duration::from_millis(1);
-        assert_eq!(codes.visitor_at(&code, last), Some(ann()), "to look at it does not use it up");
-        assert_eq!(codes.take_at(&code, last), Some(ann()));
-        assert_eq!(codes.visitor_at(&code, now), None);
-        assert_eq!(codes.take_at(&code, now), None);
-        let late = codes.create_at(ann(), now);
-        assert_eq!(codes.visitor_at(&late, now + LIFETIME), None);
-        assert_eq!(codes.take_at(&late, now + LIFETIME), None);
     }
 
     #[test]
@@ -154,13 +89,5 @@ mod tests {
             (of_token.step(false, None), of_browser.step(false, None)),
             (CodeStep::Ask, CodeStep::Ask)
         );
-    }
-
-    #[test]
-    fn the_oldest_code_gives_way() {
-        let codes = SignInCodes::default();
-        let made: Vec<String> = (0..=MAX_CODES).map(|_| codes.create(ann())).collect();
-        assert_eq!(codes.take(&made[0]), None);
-        assert!(made[1..].iter().all(|code| codes.take(code).is_some()));
     }
 }

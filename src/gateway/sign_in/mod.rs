@@ -10,6 +10,7 @@ pub(crate) mod oidc;
 use axum::http::{HeaderMap, Method, StatusCode};
 
 use self::codes::Visitor;
+use self::cookie::CookieNames;
 use super::error::ApiError;
 use super::state::Gateway;
 use crate::clock::unix_ms;
@@ -32,7 +33,7 @@ pub(crate) async fn redeem(
     code: &str,
     browser: &str,
 ) -> Result<Option<String>, StoreError> {
-    let Some(visitor) = gateway.sign_in_codes.take(code) else { return Ok(None) };
+    let Some(visitor) = codes::take(gateway.swarm.store(), code).await? else { return Ok(None) };
     let since = match &visitor.made_by {
         // With a time of its own, each code would be good for thirty more days, and so would those that its browser makes.
         Some(id) => match with_id(gateway, id).await? {
@@ -103,7 +104,7 @@ async fn sign_in(
 ///
 /// Returns the store's error if the database can't be read.
 pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Option<SignIn>, StoreError> {
-    let Some(cookie) = cookie::value(headers, gateway.port) else { return Ok(None) };
+    let Some(cookie) = gateway.cookies.value(headers) else { return Ok(None) };
     let sign_ins = gateway.swarm.store().sign_ins();
     // The lookup is by hash, so its timing reveals nothing about the cookie.
     let found = sign_ins.find(token_hash(cookie.as_bytes())).await?;
@@ -174,7 +175,11 @@ async fn has_account(
 /// # Errors
 ///
 /// Returns 403 if it comes from another page, or if the token is missing or wrong.
-pub(crate) fn check_request(method: &Method, headers: &HeaderMap, port: u16) -> Result<(), ApiError> {
+pub(crate) fn check_request(
+    method: &Method,
+    headers: &HeaderMap,
+    cookies: &CookieNames,
+) -> Result<(), ApiError> {
     if is_foreign(headers) {
         return Err(ApiError::forbidden("foreign_origin", "requests from pages of other sites are refused"));
     }
@@ -182,7 +187,7 @@ pub(crate) fn check_request(method: &Method, headers: &HeaderMap, port: u16) -> 
         return Ok(());
     }
     let shown = headers.get(csrf::HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let is_good = cookie::value(headers, port).is_some_and(|cookie| csrf::is_good(shown, cookie));
+    let is_good = cookies.value(headers).is_some_and(|cookie| csrf::is_good(shown, cookie));
     if is_good {
         return Ok(());
     }
@@ -225,7 +230,7 @@ mod tests {
         for (name, value) in headers {
             all.insert(*name, value.parse().unwrap());
         }
-        check_request(method, &all, 3779).err().map(|error| error.code.into_owned())
+        check_request(method, &all, &CookieNames::new(3779, None)).err().map(|error| error.code.into_owned())
     }
 
     #[test]

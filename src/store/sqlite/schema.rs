@@ -59,6 +59,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/044.sql"),
     include_str!("migrations/045.sql"),
     include_str!("migrations/046.sql"),
+    include_str!("migrations/047.sql"),
 ];
 
 /// Returns the newest version that this flock knows.

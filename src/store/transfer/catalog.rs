@@ -4,15 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tables that belong to one database alone: the versions of its schema, what is known of a move, and the gateways that
-/// use it with what they own. A gateway of the old database would be taken for one that died, and a group of gateways is
-/// one of those that use this database.
-pub(in crate::store) const NOT_MOVED: [&str; 8] = [
+/// Tables that belong to one database alone: the versions of its schema, what is known of a move, the gateways that use it
+/// with what they own, and the sign-ins that have begun at them. A gateway of the old database would be taken for one that
+/// died, and a group of gateways is one of those that use this database.
+pub(in crate::store) const NOT_MOVED: [&str; 10] = [
     "schema_version",
     "gateway",
     "gateway_group",
     "lease",
     "lease_change",
+    "sign_in_code",
+    "oidc_sign_in",
     super::state::STATE_TABLE,
     super::state::TABLES_TABLE,
     super::state::NOTE_TABLE,

@@ -318,6 +318,7 @@ impl Crew {
                 records: Arc::new(NoRecords),
                 limits,
                 port,
+                group: None,
                 instance: "instance-of-the-test".to_owned(),
                 triage,
                 engine,

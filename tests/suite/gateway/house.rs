@@ -118,6 +118,7 @@ impl House {
             records: Arc::new(NoRecords),
             limits,
             port,
+            group: None,
             instance: "instance-of-the-test".to_owned(),
             bridges: Arc::default(),
         };

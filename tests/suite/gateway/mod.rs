@@ -20,7 +20,7 @@ mod mcp_resources;
 mod mcp_sessions;
 mod messages;
 mod metrics;
-mod oidc;
+pub mod oidc;
 pub mod openapi;
 mod people;
 pub mod process;

@@ -8,6 +8,7 @@ mod quota;
 mod schedules;
 mod servers;
 mod settings;
+mod sign_in;
 mod trains;
 mod upgrade;
 

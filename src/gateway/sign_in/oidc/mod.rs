@@ -2,7 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`pending`] | the sign-ins that wait for their browsers |
+//! | [`pending`] | the secrets of the sign-ins that wait for their browsers |
 //! | [`provider`] | what is asked of the provider |
 //! | [`keys`] | the provider's keys, and signatures by them |
 //! | [`id_token`] | the token that says who signed in |
@@ -21,21 +21,21 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 
 pub(crate) use self::id_token::TokenFault;
-use self::pending::PendingSignIns;
+use self::pending::{BoundSecrets, NewSecrets, hashes};
 pub(crate) use self::provider::Provider;
 use super::codes::Visitor;
 use crate::clock::unix_ms;
 use crate::config::OidcSettings;
 use crate::gateway::state::Gateway;
 use crate::mcp::oauth::{AuthorizationAnswer, shown};
-use crate::store::StoreError;
+use crate::store::{OIDC_SIGN_IN_LIFETIME, OidcSignIn, Store, StoreError};
 
 /// The path that leads a browser to the provider.
 pub(crate) const BEGIN_PATH: &str = "/dashboard/oidc";
 /// The path to which the provider leads it back.
 pub(crate) const RETURN_PATH: &str = "/dashboard/oidc/callback";
 /// Seconds for which the cookie of a sign-in lasts.
-pub(crate) const COOKIE_AGE: u64 = pending::LIFETIME.as_secs();
+pub(crate) const COOKIE_AGE: i64 = OIDC_SIGN_IN_LIFETIME / 1000;
 
 /// Most requests to the provider at once.
 const MAX_REQUESTS: usize = 8;
@@ -65,18 +65,13 @@ impl ProviderFailure {
 
 /// The sign-ins at the provider.
 pub(crate) struct OidcSignIns {
-    pending: PendingSignIns,
     provider: Mutex<KnownProvider>,
     slots: Semaphore,
 }
 
 impl Default for OidcSignIns {
     fn default() -> Self {
-        Self {
-            pending: PendingSignIns::default(),
-            provider: Mutex::default(),
-            slots: Semaphore::new(MAX_REQUESTS),
-        }
+        Self { provider: Mutex::default(), slots: Semaphore::new(MAX_REQUESTS) }
     }
 }
 
@@ -119,17 +114,20 @@ impl OidcSignIns {
     ///
     /// # Errors
     ///
-    /// Returns an error if the provider can't be used.
+    /// Returns an error if the provider can't be used, or the database can't be written.
     pub(crate) async fn begin(
         &self,
+        store: &Store,
         settings: &Arc<OidcSettings>,
         redirect: &str,
     ) -> Result<Begun, OidcError> {
         let _slot = self.slots.try_acquire().map_err(|_| OidcError::Busy)?;
         let provider = self.provider(settings).await?;
-        let begun = self.pending.begin(&settings.issuer, redirect, Instant::now());
-        let address = provider.address(redirect, &begun.state, &begun.nonce, &begun.verifier);
-        Ok(Begun { address, cookie: begun.browser })
+        let NewSecrets { state, browser } = NewSecrets::new();
+        let begun = OidcSignIn { redirect: redirect.to_owned(), issuer: settings.issuer.clone() };
+        store.sign_ins().begin_oidc(hashes(&state, &browser), begun).await?;
+        let address = provider.address(redirect, &state, &BoundSecrets::of(&browser));
+        Ok(Begun { address, cookie: browser })
     }
 
     /// Returns the provider, whose document is read if it is not known or old.
@@ -179,7 +177,8 @@ pub(crate) async fn finish(
     let answer = AuthorizationAnswer::parse(query).ok_or(OidcError::Unknown)?;
     let state = answer.part("state").ok_or(OidcError::Unknown)?;
     // It ends here, whatever comes: what failed is not tried again with the same secrets.
-    let pending = sign_ins.pending.take(state, cookie, Instant::now()).ok_or(OidcError::Unknown)?;
+    let pending = gateway.swarm.store().sign_ins().take_oidc(hashes(state, cookie)).await?;
+    let pending = pending.ok_or(OidcError::Unknown)?;
     if pending.issuer != settings.issuer {
         return Err(OidcError::Unknown);
     }
@@ -192,7 +191,7 @@ pub(crate) async fn finish(
         return Err(OidcError::Refused(format!("{}{}", shown(error, &[]), why.unwrap_or_default())));
     }
     let code = answer.part("code").filter(|code| !code.is_empty()).ok_or(OidcError::Unknown)?;
-    let account = provider.account(gateway.home(), code, &pending).await?;
+    let account = provider.account(gateway.home(), code, (&pending, &BoundSecrets::of(cookie))).await?;
     let (issuer, subject) = (settings.issuer.clone(), account.subject);
     let people = gateway.swarm.store().people();
     // Nobody is made a person by signing in.

@@ -1,80 +1,52 @@
-//! The sign-ins that wait for their browsers to come back from the provider. They are kept in memory only: none outlives its
-//! gateway.
+//! The secrets of a sign-in at the provider. The database has only hashes, so that any gateway of a group can end what another
+//! one began: what the provider is shown later follows from the cookie that the browser brings back.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use sha2::{Digest as _, Sha256};
 
 use crate::mcp::oauth::random;
 use crate::store::token_hash;
-use crate::sync::lock;
 
-/// Time in which a browser has to come back.
-pub(super) const LIFETIME: Duration = Duration::from_secs(600);
-/// Most sign-ins that wait at once. A further one replaces the oldest.
-const MAX_PENDING: usize = 256;
-
-/// The sign-ins that began and have not ended.
-#[derive(Debug, Default)]
-pub(super) struct PendingSignIns(Mutex<Vec<PendingSignIn>>);
-
-/// A sign-in that began. Its state and the browser's cookie are known by their hashes.
-#[derive(Debug)]
-pub(super) struct PendingSignIn {
-    state: String,
-    browser: String,
-    ends: Instant,
-    /// The number in the token that has to come.
-    pub nonce: String,
-    /// The proof key of the code.
-    pub verifier: String,
-    /// The address to which the browser comes back.
-    pub redirect: String,
-    /// The provider, as the configuration names it.
-    pub issuer: String,
-}
-
-/// The secrets of a sign-in that has begun.
-#[derive(Debug)]
-pub(super) struct BegunSignIn {
+/// The secrets of a sign-in that begins.
+pub(super) struct NewSecrets {
     /// The parameter that the provider sends back.
     pub state: String,
     /// The value of the browser's cookie.
     pub browser: String,
+}
+
+/// The secrets by which the provider's answer is bound to a sign-in.
+pub(super) struct BoundSecrets {
+    /// The number in the token that has to come.
     pub nonce: String,
+    /// The proof key of the code.
     pub verifier: String,
 }
 
-impl PendingSignIns {
-    /// Begins a sign-in of a browser, which comes back to `redirect`.
-    pub(super) fn begin(&self, issuer: &str, redirect: &str, now: Instant) -> BegunSignIn {
-        let begun = BegunSignIn { state: random(), browser: random(), nonce: random(), verifier: random() };
-        let mut pending = lock(&self.0);
-        pending.retain(|one| now < one.ends);
-        if pending.len() == MAX_PENDING {
-            pending.remove(0);
-        }
-        pending.push(PendingSignIn {
-            state: token_hash(begun.state.as_bytes()),
-            browser: token_hash(begun.browser.as_bytes()),
-            ends: now + LIFETIME,
-            nonce: begun.nonce.clone(),
-            verifier: begun.verifier.clone(),
-            redirect: redirect.to_owned(),
-            issuer: issuer.to_owned(),
-        });
-        begun
+impl NewSecrets {
+    pub(super) fn new() -> Self {
+        Self { state: random(), browser: random() }
     }
+}
 
-    /// Ends a sign-in, and returns it if it has this state and belongs to the browser with this cookie. It is there once.
-    pub(super) fn take(&self, state: &str, browser: &str, now: Instant) -> Option<PendingSignIn> {
-        // The comparison of hashes reveals nothing about the secrets by its timing.
-        let (state, browser) = (token_hash(state.as_bytes()), token_hash(browser.as_bytes()));
-        let mut pending = lock(&self.0);
-        // Another browser does not end the sign-in of this one.
-        let at = pending.iter().position(|one| one.state == state && one.browser == browser)?;
-        let found = pending.remove(at);
-        (now < found.ends).then_some(found)
+impl BoundSecrets {
+    /// Returns the secrets of the sign-in whose browser has this cookie.
+    pub(super) fn of(browser: &str) -> Self {
+        Self {
+            nonce: derived(b"nonce of a sign-in ", browser),
+            verifier: derived(b"proof key of a sign-in ", browser),
+        }
     }
+}
+
+fn derived(purpose: &[u8], browser: &str) -> String {
+    // The cookie is 32 random bytes and stands last, so a plain hash is enough. Who sees one of the two in an address learns
+    // neither the cookie nor the other one.
+    crate::id::hex(&Sha256::new().chain_update(purpose).chain_update(browser).finalize())
+}
+
+/// Returns the hashes under which a sign-in is stored. The lookup is by them, so its timing reveals nothing about the secrets.
+pub(super) fn hashes(state: &str, browser: &str) -> (String, String) {
+    (token_hash(state.as_bytes()), token_hash(browser.as_bytes()))
 }
 
 #[cfg(test)]
@@ -82,26 +54,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sign_in_is_there_once_for_its_browser_and_for_ten_minutes() {
-        let pending = PendingSignIns::default();
-        let now = Instant::now();
-        let begun = pending.begin("https://a", "http://b", now);
-        let other = pending.begin("https://a", "http://b", now);
-        assert!(pending.take(&begun.state, &other.browser, now).is_none(), "it is another browser's");
-        assert!(pending.take("x", &begun.browser, now).is_none());
-        let found = pending.take(&begun.state, &begun.browser, now).unwrap();
-        assert_eq!((found.nonce, found.verifier), (begun.nonce, begun.verifier));
-        assert!(pending.take(&begun.state, &begun.browser, now).is_none(), "it was used");
-        let late = now + LIFETIME;
-        assert!(pending.take(&other.state, &other.browser, late).is_none());
-    }
-
-    #[test]
-    fn the_oldest_gives_way() {
-        let pending = PendingSignIns::default();
-        let now = Instant::now();
-        let begun: Vec<BegunSignIn> = (0..=MAX_PENDING).map(|_| pending.begin("i", "r", now)).collect();
-        assert!(pending.take(&begun[0].state, &begun[0].browser, now).is_none());
-        assert!(begun[1..].iter().all(|one| pending.take(&one.state, &one.browser, now).is_some()));
+    fn the_secrets_follow_from_the_cookie_and_none_is_another_one() {
+        let NewSecrets { state, browser } = NewSecrets::new();
+        let (one, same) = (BoundSecrets::of(&browser), BoundSecrets::of(&browser));
+        assert_eq!((&one.nonce, &one.verifier), (&same.nonce, &same.verifier));
+        let other = BoundSecrets::of(&state);
+        let hashes = hashes(&state, &browser);
+        let all = [
+            &state,
+            &browser,
+            &one.nonce,
+            &one.verifier,
+            &other.nonce,
+            &other.verifier,
+            &hashes.0,
+            &hashes.1,
+        ];
+        let different: std::collections::BTreeSet<_> = all.into_iter().collect();
+        assert_eq!(different.len(), all.len());
+        // RFC 7636 allows 43 to 128 characters.
+        assert!((43..=128).contains(&one.verifier.len()), "{}", one.verifier);
     }
 }

@@ -11,13 +11,14 @@ use tokio::sync::Mutex;
 use super::OidcError;
 use super::id_token::{self, Expected, SignedAccount, TokenFault};
 use super::keys::KeySet;
-use super::pending::PendingSignIn;
+use super::pending::BoundSecrets;
 use crate::clock::unix_ms;
 use crate::config::OidcSettings;
 use crate::config::oidc::is_on_this_machine;
 use crate::home::Home;
 use crate::mcp::oauth::{AuthorizationMetadata, ClientAuth, ExpectedIssuer, OAuthClient, Requests};
 use crate::provider::key;
+use crate::store::OidcSignIn;
 
 /// Time after which the document and the keys are read again.
 const MAX_AGE: Duration = Duration::from_secs(3600);
@@ -91,7 +92,7 @@ impl Provider {
     }
 
     /// Returns the address at which a person signs in.
-    pub(super) fn address(&self, redirect: &str, state: &str, nonce: &str, verifier: &str) -> String {
+    pub(super) fn address(&self, redirect: &str, state: &str, secrets: &BoundSecrets) -> String {
         let mut address = self.authorization.clone();
         address
             .query_pairs_mut()
@@ -100,8 +101,8 @@ impl Provider {
             .append_pair("redirect_uri", redirect)
             .append_pair("scope", &self.settings.scopes.join(" "))
             .append_pair("state", state)
-            .append_pair("nonce", nonce)
-            .append_pair("code_challenge", &crate::mcp::oauth::challenge(verifier))
+            .append_pair("nonce", &secrets.nonce)
+            .append_pair("code_challenge", &crate::mcp::oauth::challenge(&secrets.verifier))
             .append_pair("code_challenge_method", "S256");
         address.into()
     }
@@ -128,7 +129,7 @@ impl Provider {
         &self,
         home: &Home,
         code: &str,
-        pending: &PendingSignIn,
+        (begun, bound): (&OidcSignIn, &BoundSecrets),
     ) -> Result<SignedAccount, OidcError> {
         let secret = self.settings.client_secret.as_deref().map(|reference| key::named(home, reference));
         let secret = secret.transpose().map_err(OidcError::Provider)?;
@@ -141,13 +142,13 @@ impl Provider {
         let form = [
             ("grant_type", "authorization_code"),
             ("code", code),
-            ("redirect_uri", &*pending.redirect),
-            ("code_verifier", &*pending.verifier),
+            ("redirect_uri", &*begun.redirect),
+            ("code_verifier", &*bound.verifier),
         ];
         let sent = self.requests.post_form(self.token.as_str(), &form, &client);
         let answer = timely(sent).await.map_err(OidcError::Provider)?;
         if !answer.is_success() {
-            let secrets = [code, &*pending.verifier, client.secret.as_deref().unwrap_or_default()];
+            let secrets = [code, &*bound.verifier, client.secret.as_deref().unwrap_or_default()];
             let reason = answer.reason(&secrets);
             // The provider's own faults pass, and its refusals do not.
             let is_fault = answer.status >= 500;
@@ -158,7 +159,7 @@ impl Provider {
         let expected = Expected {
             issuer: &self.issuer,
             client: &self.settings.client_id,
-            nonce: &pending.nonce,
+            nonce: &bound.nonce,
             now: unix_ms() / 1000,
         };
         let known = self.keys(None).await.map_err(OidcError::Provider)?;

@@ -1,7 +1,7 @@
 //! Signing in to the dashboard at a provider of OpenID Connect: the way there and back, what is refused on it, and how a
 //! browser ends that came by it.
 
-mod provider;
+pub mod provider;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
