@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::manifest::Part;
 use crate::home::{Home, HomeError, atomic};
@@ -34,7 +35,12 @@ impl BackupRecord {
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
+    /// Returns what the status shows of it.
+    pub(crate) fn shown(&self) -> Value {
+        json!({"at": self.at, "file": self.file.display().to_string()})
+    }
+
     pub(super) fn write(&self, home: &Home) -> Result<(), HomeError> {
-        atomic::write(&home.backup_record(), serde_json::json!(self).to_string().as_bytes(), 0o600)
+        atomic::write(&home.backup_record(), json!(self).to_string().as_bytes(), 0o600)
     }
 }

@@ -66,6 +66,14 @@ pub struct LivingGateway {
     pub engines: BTreeSet<EngineName>,
 }
 
+impl LivingGateway {
+    /// Returns the milliseconds since its last sign of life. `now` is the time of the database's clock, which may have been
+    /// set back.
+    pub(crate) fn silent_ms(&self, now: i64) -> i64 {
+        (now - (self.beat_until - LIFETIME_MS)).max(0)
+    }
+}
+
 /// The right of a gateway to end others that gave no sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judging {

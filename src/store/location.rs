@@ -31,6 +31,27 @@ pub(super) enum Location {
     },
 }
 
+/// The place of a home's database, as the status shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum DatabasePlace {
+    /// A file of the home.
+    Sqlite,
+    /// A server, whose address has no password.
+    Postgres { address: String },
+}
+
+impl DatabasePlace {
+    /// Returns the place of a home's database.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`server_address`].
+    pub(crate) fn of(home: &Home) -> Result<Self, StoreError> {
+        Ok(server_address(home)?.map_or(Self::Sqlite, |address| Self::Postgres { address }))
+    }
+}
+
 /// Returns the settings of a server's database and the name of its secret, by the names that somebody gave.
 ///
 /// # Errors
@@ -258,8 +279,13 @@ mod tests {
         let text = r#"{"postgres": "postgres://a@db/b", "schema": "s", "passwordSecret": "db-password"}"#;
         std::fs::write(home.store_location(), text).unwrap();
         assert_eq!(server_address(&home).unwrap().unwrap(), "db:5432/b, schema s");
+        let place = serde_json::json!(DatabasePlace::of(&home).unwrap());
+        assert_eq!(place, serde_json::json!({"kind": "postgres", "address": "db:5432/b, schema s"}));
         let refused = database_file(&home, "make a backup").unwrap_err();
         assert!(refused.to_string().contains("make a backup"), "{refused}");
+        std::fs::remove_file(home.store_location()).unwrap();
+        let place = serde_json::json!(DatabasePlace::of(&home).unwrap());
+        assert_eq!(place, serde_json::json!({"kind": "sqlite"}));
     }
 
     #[test]

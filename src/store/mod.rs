@@ -123,7 +123,7 @@ pub(crate) use joining::ServerPlace;
 pub(crate) use lease::LeaseTable;
 pub use lease::{Lease, LeaseKind, LeaseSubject};
 pub(crate) use link::{EVERYONE, Link, LinkState};
-pub(crate) use location::{database_file, is_made, server_address};
+pub(crate) use location::{DatabasePlace, database_file, is_made, server_address};
 pub(crate) use lost_session::LostSession;
 pub use mcp::{McpCapability, McpCapabilityGrant, McpGrant, PinnedTool};
 pub(crate) use mcp::{McpRevocation, NewMcpGrant};

@@ -8,6 +8,7 @@ use super::report::{AgentReport, GatewayReport, StatusReport, SupervisorReport};
 use super::unit::UnitReport;
 use super::{engine, openclaw, storage};
 use crate::agent::identity;
+use crate::backup::record::BackupRecord;
 use crate::checkpoint::Checkpoints;
 use crate::cli::{database, settings, team, write_check};
 use crate::clock;
@@ -21,7 +22,7 @@ use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::nix_store;
 use crate::provider::catalog::Catalog;
 use crate::runtime::model_problem;
-use crate::store::{self, FreezeState, RequestState};
+use crate::store::{DatabasePlace, FreezeState, RequestState};
 use crate::supervise::control::{ControlConnection, UnitStatus};
 use crate::supervise::gateway_client::{Call, Client};
 use crate::supervise::health::{self, Health, HealthError, HomeIdentity};
@@ -81,10 +82,8 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
     let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
     warnings.extend(agent_warnings(home, config.as_ref(), &agents));
     warnings.extend(interrupted_rollback(home));
-    let database = store::server_address(home).unwrap_or_else(|error| {
-        warnings.push(chain(&error));
-        None
-    });
+    let database = DatabasePlace::of(home).map_err(|error| warnings.push(chain(&error))).ok();
+    let backup = BackupRecord::read(home).map_err(|error| warnings.push(chain(&error))).ok().flatten();
     let unwritable = write_check::unwritable(home);
     warnings.extend(unwritable.iter().map(|error| chain(error)));
     warnings.extend(home_warnings(home, config.as_ref(), served, &said));
@@ -125,6 +124,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         gateways: known(&said, "gateways"),
         search_index: known(&said, "searchIndex"),
         storage,
+        backup: backup.map(|record| record.shown()),
         engines,
         engine,
         approvals_waiting: approvals_waiting(home),

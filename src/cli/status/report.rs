@@ -9,7 +9,7 @@ use super::engine::EngineReport;
 use super::openclaw::OpenClawReport;
 use super::unit::UnitReport;
 use crate::cli::team::SleepState;
-use crate::store::Freeze;
+use crate::store::{DatabasePlace, Freeze};
 use crate::supervise::resource_usage::ResourceUsage;
 
 /// The state of a home.
@@ -25,8 +25,8 @@ pub(crate) struct StatusReport {
     pub version: &'static str,
     /// `true` if files can be written in the home.
     pub writable: bool,
-    /// The server that keeps the database. `None` if it is a file of the home.
-    pub database: Option<String>,
+    /// The place of the database. `None` if it can't be read.
+    pub database: Option<DatabasePlace>,
     /// The version with the commit that it was built from, if that is known.
     pub build: &'static str,
     /// `true` if the gateway answers and has proved to be this home's.
@@ -75,6 +75,9 @@ pub(crate) struct StatusReport {
     /// The second place for checkpoints, conversations and vaults. Left out without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Value>,
+    /// The newest backup of the home. Left out without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Value>,
     /// The engines with their agents. Left out if only the machine's own is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engines: Option<Value>,

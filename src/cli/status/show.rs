@@ -11,7 +11,7 @@ use super::unit::UnitReport;
 use crate::cli::{Context, team};
 use crate::clock;
 use crate::error::Kind;
-use crate::store::GATEWAY_LIFETIME_MS;
+use crate::store::{DatabasePlace, GATEWAY_LIFETIME_MS};
 use crate::supervise::resource_usage::ResourceUsage;
 use crate::ui::progress::span;
 use crate::ui::{Failure, StyledLine, Table, TextStyle};
@@ -19,8 +19,8 @@ use crate::ui::{Failure, StyledLine, Table, TextStyle};
 pub(crate) fn show(report: &StatusReport, context: &Context) {
     let printer = &context.printer;
     printer.line(title("home").plain(report.home.display().to_string()));
-    if let Some(place) = &report.database {
-        printer.line(title("database").plain(format!("PostgreSQL at {place}")));
+    if let Some(DatabasePlace::Postgres { address }) = &report.database {
+        printer.line(title("database").plain(format!("PostgreSQL at {address}")));
     }
     printer.line(gateway(report));
     let gateway = &report.gateway;
@@ -105,6 +105,9 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     }
     if let Some(storage) = &report.storage {
         printer.line(storage_line(storage));
+    }
+    if let Some(backup) = &report.backup {
+        printer.line(backup_line(backup));
     }
     printer.line(docker(report));
     for engine in report.engines.iter().flat_map(|engines| engines.as_array()).flatten() {
@@ -310,6 +313,12 @@ fn search_line(index: &Value) -> Option<StyledLine> {
             "the index is {behind} messages behind: until it has them, a search can miss some"
         )),
     )
+}
+
+/// Returns the line about the newest backup of the home.
+fn backup_line(backup: &Value) -> StyledLine {
+    let age = clock::unix_ms() - backup["at"].as_i64().unwrap_or_default();
+    title("backup").plain(format!("made {} ago: {}", ago(age), brief(&backup["file"])))
 }
 
 /// Returns the line about the second place: when something was copied there last, and of which agents and vaults copies wait or

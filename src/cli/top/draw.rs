@@ -145,6 +145,8 @@ fn head(top: &Top, look: Look) -> Vec<Line<'static>> {
             lines.push(Line::styled(text, look.state("asking")));
         }
         lines.extend(parts("storage", &snapshot.storage, look));
+        lines.extend(parts("backup", snapshot.backup.as_slice(), look));
+        lines.extend(parts("database", snapshot.database.as_slice(), look));
         // The others take over from one that is gone, so a low screen leaves these out first.
         lines.extend(parts("gateways", &snapshot.gateways, look));
     }
@@ -162,7 +164,7 @@ fn gateway(snapshot: &Snapshot) -> String {
     )
 }
 
-/// Returns engines, gateways or copies in one line. `None` without any.
+/// Returns engines, gateways, copies and so on in one line. `None` without any.
 fn parts(title: &'static str, parts: &[Part], look: Look) -> Option<Line<'static>> {
     if parts.is_empty() {
         return None;

@@ -160,6 +160,22 @@ fn a_second_place_is_shown_with_the_copies_that_wait_and_fail() {
 }
 
 #[test]
+fn the_newest_backup_and_the_server_of_the_database_are_shown() {
+    let more = json!({"backup": {"at": 1_000_000, "file": "/mnt/nas/home\u{1b}[2J.flock"},
+        "database": {"kind": "postgres", "address": "db:5432/team, schema flock"}});
+    let text = drawn(&top_with(&more), 200, 50);
+    let made = format!("backup  made {}: /mnt/nas/home", crate::clock::local(1_000_000));
+    for word in [made.as_str(), "database  PostgreSQL at db:5432/team, schema flock"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    for more in [json!({}), json!({"database": {"kind": "sqlite"}})] {
+        let text = drawn(&top_with(&more), 200, 50);
+        assert!(!text.contains("backup") && !text.contains("database"), "{text}");
+    }
+}
+
+#[test]
 fn a_click_is_on_the_agent_that_is_shown_there() {
     let mut top = top();
     for (width, height) in [(40, 10), (120, 30)] {

@@ -52,6 +52,10 @@ pub(super) struct Snapshot {
     pub gateways: Vec<Part>,
     /// The second place for checkpoints, conversations and vaults, and the copies there; empty without one.
     pub storage: Vec<Part>,
+    /// The newest backup of the home.
+    pub backup: Option<Part>,
+    /// The server with the database; `None` if it is a file.
+    pub database: Option<Part>,
     pub agents: Vec<Agent>,
 }
 
@@ -61,6 +65,12 @@ pub(super) struct Part {
     /// Its name, its state, its number of agents, and so on.
     pub text: String,
     pub is_good: bool,
+}
+
+impl Part {
+    fn good(text: &str) -> Self {
+        Self { text: inline(text).into_owned(), is_good: true }
+    }
 }
 
 /// An agent.
@@ -157,6 +167,12 @@ struct StatusAnswer {
     /// Left out without a second place.
     #[serde(default)]
     storage: Option<StorageAnswer>,
+    /// Left out without one.
+    #[serde(default)]
+    backup: Option<BackupAnswer>,
+    /// An older gateway has none.
+    #[serde(default)]
+    database: Option<DatabaseAnswer>,
     #[serde(default)]
     bridges: Vec<BridgeAnswer>,
     /// An older gateway has none.
@@ -248,6 +264,18 @@ struct StorageAnswer {
     /// An older gateway has none.
     #[serde(default)]
     vaults: Option<CopiesAnswer>,
+}
+
+#[derive(Deserialize)]
+struct BackupAnswer {
+    at: i64,
+    file: String,
+}
+
+#[derive(Deserialize)]
+struct DatabaseAnswer {
+    /// Nothing if it is a file of the home.
+    address: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -451,6 +479,7 @@ impl Snapshot {
         if let Some(failure) = status.telemetry.and_then(|told| told.error).filter(|failure| failure.lasts) {
             problem("telemetry", format!("the collector takes nothing: {}: flock doctor", failure.message));
         }
+        let address = status.database.and_then(|database| database.address);
         let containers = status.containers.unwrap_or_default();
         let gateways = status.gateways.filter(|gateways| gateways.len() > 1).unwrap_or_default();
         let agents = answers.agents.into_iter().map(|agent| {
@@ -472,6 +501,10 @@ impl Snapshot {
             engines: status.engines.iter().map(EngineAnswer::shown).collect(),
             gateways: gateways.iter().map(|gateway| gateway.shown(&gateways)).collect(),
             storage: status.storage.map(|storage| storage.shown()).unwrap_or_default(),
+            backup: status
+                .backup
+                .map(|made| Part::good(&format!("made {}: {}", clock::local(made.at), made.file))),
+            database: address.map(|address| Part::good(&format!("PostgreSQL at {address}"))),
             problems,
         })
     }
@@ -523,8 +556,7 @@ impl GatewayAnswer {
 impl StorageAnswer {
     /// Returns the place and the copies there, as in `checkpoints copied 2026-02-28 09:30:00, failing: ada: flock doctor`.
     fn shown(&self) -> Vec<Part> {
-        let part = |text: &str, is_good| Part { text: inline(text).into_owned(), is_good };
-        let mut parts = vec![part(&self.place, true)];
+        let mut parts = vec![Part::good(&self.place)];
         for (what, copies) in [
             ("checkpoints", &self.checkpoints),
             ("conversations", &self.conversations),
@@ -542,7 +574,7 @@ impl StorageAnswer {
                 let names: Vec<&str> = copies.failed.iter().map(|failed| failed.subject.as_str()).collect();
                 text = format!("{text}, failing: {}: flock doctor", names.join(", "));
             }
-            parts.push(part(&text, copies.failed.is_empty()));
+            parts.push(Part { is_good: copies.failed.is_empty(), ..Part::good(&text) });
         }
         parts
     }

@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use super::{bridges, status};
 use crate::clock::unix_ms;
+use crate::gateway::engines;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Query, flag};
 use crate::gateway::metrics::{CONTENT_TYPE, Page};
 use crate::gateway::state::Gateway;
-use crate::store::{StoreError, UsageBy, UsageFilter};
+use crate::store::{GATEWAY_LIFETIME_MS, StoreError, UsageBy, UsageFilter};
 use crate::swarm::budget;
 
 /// The query parameters.
@@ -45,7 +46,10 @@ pub(crate) async fn show(
     add_schedules(&mut page, &gateway).await?;
     add_hooks(&mut page, &gateway).await?;
     add_bridges(&mut page, &gateway, &today).await.map_err(ApiError::explained)?;
-    add_sandboxes(&mut page, &gateway.records.status().await);
+    add_gateways(&mut page, &gateway).await.map_err(ApiError::explained)?;
+    let known = gateway.records.status().await;
+    add_engines(&mut page, &gateway, &known).await;
+    add_sandboxes(&mut page, &known);
     let mut kinds = vec![(UsageBy::Agent, "agent"), (UsageBy::Model, "model")];
     if with_channels {
         kinds.push((UsageBy::Channel, "channel"));
@@ -186,10 +190,33 @@ async fn add_bridges(page: &mut Page, gateway: &Gateway, today: &UsageFilter) ->
     Ok(())
 }
 
+/// Adds the gateways that use the database, if it is on a server.
+async fn add_gateways(page: &mut Page, gateway: &Gateway) -> Result<(), StoreError> {
+    let store = gateway.swarm.store();
+    if store.epoch().is_none() {
+        return Ok(());
+    }
+    let (now, all) = store.gateways().living().await?;
+    let silent = all.iter().filter(|found| found.silent_ms(now) >= GATEWAY_LIFETIME_MS).count();
+    let states = [("alive", all.len() - silent), ("silent", silent)]
+        .map(|(state, count)| ([("state", state.to_owned())], figure(count)));
+    page.gauges("gateways", "Gateways that use the database and have not ended", states);
+    Ok(())
+}
+
+/// Adds the container engines: that of the machine, as the state says, and those of the configuration.
+async fn add_engines(page: &mut Page, gateway: &Gateway, known: &Value) {
+    let is_reachable = known["docker"]["reachable"].as_bool().unwrap_or(false);
+    let engines: Vec<(String, bool)> = match engines::for_status(&gateway.swarm).await {
+        Some(engines) => engines.iter().map(|engine| (engine.name.to_string(), engine.reachable)).collect(),
+        None => vec![("local".to_owned(), is_reachable)],
+    };
+    let engines = engines.into_iter().map(|(name, answers)| ([("engine", name)], i64::from(answers)));
+    page.gauges("engine_reachable", "1 if the container engine answers", engines);
+}
+
 /// Adds the sandboxes, from the state that [`crate::gateway::state::StatusSource::status`] describes.
 fn add_sandboxes(page: &mut Page, known: &Value) {
-    let is_reachable = known["docker"]["reachable"].as_bool().unwrap_or(false);
-    page.gauge("engine_reachable", "1 if the container engine answers", i64::from(is_reachable));
     let mut states = BTreeMap::<String, i64>::new();
     for container in known["containers"].as_array().into_iter().flatten() {
         if let (true, Some(state)) = (container["agent"].is_string(), container["state"].as_str()) {

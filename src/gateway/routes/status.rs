@@ -9,6 +9,7 @@ use axum::extract::{Extension, State};
 use serde_json::{Value, json};
 
 use super::{bridges, mcp_servers};
+use crate::backup::record::BackupRecord;
 use crate::checkpoint::Checkpoints;
 use crate::gateway::auth::Caller;
 use crate::gateway::engines;
@@ -16,7 +17,7 @@ use crate::gateway::peers;
 use crate::gateway::person_access;
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
-use crate::store::{ChannelState, GATEWAY_LIFETIME_MS, Lease, LeaseKind, LivingGateway, StoreError};
+use crate::store::{ChannelState, DatabasePlace, Lease, LeaseKind, LivingGateway, StoreError};
 use crate::swarm::budget;
 
 /// Returns the state of the gateway.
@@ -103,6 +104,9 @@ pub(crate) async fn show(
     if oversees && let Some(storage) = gateway.copies.status(&config) {
         status["storage"] = json!(storage);
     }
+    if oversees {
+        add_kept(&mut status, &gateway).await;
+    }
     if let Some(people) = people(&gateway, &caller).await {
         status["people"] = people;
     }
@@ -120,6 +124,32 @@ async fn missing_files(gateway: &Gateway) -> Option<Value> {
         Err(error) => {
             tracing::error!(error = crate::error::chain(&error), "failed to look for files of lost engines");
             None
+        }
+    }
+}
+
+/// Adds the place of the database, and the newest backup of the home if there is one. What can't be read is left out.
+async fn add_kept(status: &mut Value, gateway: &Gateway) {
+    let home = gateway.home().clone();
+    let read = tokio::task::spawn_blocking(move || (DatabasePlace::of(&home), BackupRecord::read(&home)));
+    let (database, backup) = match read.await {
+        Ok(read) => read,
+        Err(error) => {
+            tracing::error!(error = crate::error::chain(&error), "failed to look where the database is");
+            return;
+        }
+    };
+    match database {
+        Ok(place) => status["database"] = json!(place),
+        Err(error) => {
+            tracing::error!(error = crate::error::chain(&error), "failed to look where the database is");
+        }
+    }
+    match backup {
+        Ok(Some(record)) => status["backup"] = record.shown(),
+        Ok(None) => {}
+        Err(error) => {
+            tracing::error!(error = crate::error::chain(&error), "failed to look for the newest backup");
         }
     }
 }
@@ -176,7 +206,7 @@ fn shown_gateway(found: &LivingGateway, is_own: bool, leases: &[Lease], now: i64
         "address": found.address,
         "version": found.version,
         "startedAt": found.started_at / 1000,
-        "silentMs": (now - (found.beat_until - GATEWAY_LIFETIME_MS)).max(0),
+        "silentMs": found.silent_ms(now),
         "own": is_own,
         "leases": owned,
         "agents": agents,
@@ -284,7 +314,7 @@ pub(super) fn resident_bytes() -> Option<u64> {
 mod tests {
     use super::*;
     use crate::store::testing::living_gateway;
-    use crate::store::{Epoch, LeaseSubject};
+    use crate::store::{Epoch, GATEWAY_LIFETIME_MS, LeaseSubject};
 
     #[test]
     fn a_gateway_is_shown_with_what_it_takes_care_of() {

@@ -36,6 +36,11 @@ fn a_backup_is_one_private_file_that_is_verified_and_restored() {
     let checks = doctor["checks"].as_array().unwrap();
     let check = checks.iter().find(|check| check["name"] == "backup").unwrap();
     assert!(check["state"] == "ok" && check["message"].as_str().unwrap().contains(&file), "{check}");
+    let status = home.flock(["status", "--json"]).json();
+    assert_eq!(status["backup"]["file"], file.as_str(), "{status:#}");
+    assert!(status["backup"]["at"].as_i64().unwrap() <= flock::clock::unix_ms(), "{status:#}");
+    let shown = home.flock(["status"]);
+    assert!(shown.stdout.contains("backup ") && shown.stdout.contains(&file), "{shown:?}");
 
     // Who made it is in the audit, with the file's name and not its place.
     let audit = home.flock(["audit", "--action", "home.backup", "--json"]).ok();

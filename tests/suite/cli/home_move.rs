@@ -89,7 +89,8 @@ fn a_home_moves_to_a_server_and_back() {
     let (state, text) = check(&home, "database");
     assert!(state == "ok" && text.contains(&schema), "{text}");
     let status = home.flock(["status", "--json"]).json();
-    assert!(status["database"].as_str().unwrap().contains(&schema), "{status:#}");
+    assert_eq!(status["database"]["kind"], "postgres", "{status:#}");
+    assert!(status["database"]["address"].as_str().unwrap().contains(&schema), "{status:#}");
     assert!(home.flock(["status"]).stdout.contains(&schema));
     let refused = home.flock(["restore", "--yes"]).fails(1);
     assert!(refused.stderr.contains("flock backup") && refused.stderr.contains("pg_dump"), "{refused:?}");
@@ -103,7 +104,7 @@ fn a_home_moves_to_a_server_and_back() {
     assert_eq!(messages(&home), 6);
     home.flock(["audit", "--verify"]).ok();
     assert_eq!(check(&home, "database").0, "ok");
-    assert_eq!(home.flock(["status", "--json"]).json()["database"], json!(null));
+    assert_eq!(home.flock(["status", "--json"]).json()["database"], json!({"kind": "sqlite"}));
     home.flock(["channel", "post", "work", "message in the file"]).ok();
     // A copy of the home that still names the server can't write there.
     let document = json!({"postgres": server, "schema": schema}).to_string();

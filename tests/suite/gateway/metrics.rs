@@ -36,7 +36,7 @@ async fn turns_and_agents_are_counted() {
         r#"flock_webhooks{state="active"} 0"#,
         "flock_webhook_refusals 0",
         r#"flock_agent_frozen{agent="tester"} 0"#,
-        "flock_engine_reachable 0",
+        r#"flock_engine_reachable{engine="local"} 0"#,
     ] {
         assert!(found.iter().any(|shown| shown == line), "{line}\n{}", found.join("\n"));
     }

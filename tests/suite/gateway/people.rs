@@ -141,12 +141,17 @@ async fn the_status_has_what_is_of_the_machine_for_those_who_see_it() {
     // No copies are made in this process.
     let unknown = json!({"place": "/nowhere", "checkpoints": null, "conversations": null, "vaults": null});
     let indexed = json!({"messagesBehind": 0});
+    let record = json!({"at": 7, "file": "/mnt/nas/home.flock", "bytes": 1, "verified": true, "without": []});
+    std::fs::write(house.home.root().join("data/backup.json"), record.to_string()).unwrap();
+    let made = json!({"at": 7, "file": "/mnt/nas/home.flock"});
     for (role, sees) in [("owner", true), ("operator", true), ("member", false), ("viewer", false)] {
         let someone = person(&house, &format!("{role}-looks"), role, json!({})).await;
         let (status, shown) = send(&someone, Call::get("/api/status")).await;
         assert_eq!((status, shown.get("engines").is_some()), (200, sees), "{role}: {shown}");
         assert_eq!(shown.get("storage"), sees.then_some(&unknown), "{role}: {shown}");
         assert_eq!(shown.get("searchIndex"), sees.then_some(&indexed), "{role}: {shown}");
+        assert_eq!(shown.get("backup"), sees.then_some(&made), "{role}: {shown}");
+        assert_eq!(shown.get("database").is_some(), sees, "{role}: {shown}");
         assert_eq!(shown["mcpServers"].is_array(), sees, "{role}: {shown}");
         assert!(sees || (shown["gateways"].is_null() && shown["mcpServers"].is_null()), "{role}: {shown}");
     }

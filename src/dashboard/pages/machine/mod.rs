@@ -8,6 +8,7 @@ mod gateways;
 pub(in crate::dashboard) mod generations;
 pub(in crate::dashboard) mod logs;
 pub(in crate::dashboard) mod overview;
+mod storage;
 pub(in crate::dashboard) mod usage;
 
 use crate::dashboard::texts::Texts;

@@ -1,5 +1,5 @@
-//! The overview: the gateway, those that share its database, the container engines with the sandboxes, the images, the
-//! package store, and the browsers.
+//! The overview: the gateway, those that share its database, the second place and the newest backup, the container engines
+//! with the sandboxes, the images, the package store, and the browsers.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::super::engine::{Engine, PlacedAgent, PlacedEngine, Probe};
 use super::Tab;
 use super::gateways::{GatewayView, SharedGateway};
+use super::storage::{CopiesView, SecondPlace};
 use crate::clean;
 use crate::clock;
 use crate::dashboard::format::{Moment, bytes, fill};
@@ -27,6 +28,12 @@ struct Status {
     turns: Turns,
     /// `None` if the database is a file, or if they are not for this viewer.
     gateways: Option<Vec<SharedGateway>>,
+    /// `None` if it is not for this viewer.
+    database: Option<Database>,
+    /// `None` without one, or if it is not for this viewer.
+    storage: Option<SecondPlace>,
+    /// `None` without one, or if it is not for this viewer.
+    backup: Option<Backup>,
     docker: Engine,
     /// Empty if only the machine's own is there.
     #[serde(default)]
@@ -36,6 +43,19 @@ struct Status {
     store: Option<Store>,
     skills: Option<Skills>,
     telemetry: Option<Telemetry>,
+}
+
+#[derive(Deserialize)]
+struct Database {
+    /// The server. `None` if the database is a file of the home.
+    address: Option<String>,
+}
+
+/// The newest backup of the home.
+#[derive(Deserialize)]
+struct Backup {
+    at: i64,
+    file: String,
 }
 
 /// The imported skills that are not what was agreed to.
@@ -188,6 +208,9 @@ struct MachinePage {
     status: Status,
     started: Moment,
     memory: String,
+    /// The copies in the second place. Empty as long as nothing is known of them.
+    copies: Vec<CopiesView>,
+    backed_up: Option<Moment>,
     /// Empty if the database is a file.
     gateways: Vec<GatewayView>,
     supervisor: Option<SupervisorView>,
@@ -334,6 +357,8 @@ pub(crate) async fn page(viewer: &Viewer, api: &dyn Api) -> Result<Page, ApiFail
         tab: Tab::Overview,
         started: Moment::new(status.started_at * 1000),
         memory: status.memory_bytes.map(bytes).unwrap_or_default(),
+        copies: status.storage.as_mut().map(|place| place.copies(texts)).unwrap_or_default(),
+        backed_up: status.backup.as_ref().map(|backup| Moment::new(backup.at)),
         gateways: gateways.collect(),
         supervisor: supervision.supervisor.map(|found| SupervisorView {
             version: found.version,
@@ -358,17 +383,21 @@ mod tests {
     use crate::dashboard::texts::Language;
     use crate::provider::BoxFuture;
 
-    /// The routes of a machine whose status has these gateways.
+    /// The routes of a machine whose status has more.
     struct Routes(serde_json::Value);
 
     impl Api for Routes {
         fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<serde_json::Value, ApiFailure>> {
             let answer = match path {
-                "/api/status" => json!({
-                    "version": "0.2.0", "pid": 12, "startedAt": 1_795_300_481, "memoryBytes": null,
-                    "config": {"problem": null}, "turns": {"running": 0, "waiting": 0}, "gateways": self.0,
-                    "docker": {"reachable": true, "problem": null, "hint": null},
-                }),
+                "/api/status" => {
+                    let mut status = json!({
+                        "version": "0.2.0", "pid": 12, "startedAt": 1_795_300_481, "memoryBytes": null,
+                        "config": {"problem": null}, "turns": {"running": 0, "waiting": 0}, "gateways": null,
+                        "docker": {"reachable": true, "problem": null, "hint": null},
+                    });
+                    status.as_object_mut().unwrap().extend(self.0.as_object().unwrap().clone());
+                    status
+                }
                 "/api/supervisor" => json!({"supervisor": null, "units": [], "openclaw": null}),
                 "/api/dashboard/sessions" => json!({"sessions": []}),
                 _ => json!({"agents": []}),
@@ -377,7 +406,7 @@ mod tests {
         }
     }
 
-    async fn page_with(gateways: serde_json::Value) -> String {
+    async fn page_with(more: serde_json::Value) -> String {
         let viewer = Viewer {
             person: "ann".to_owned(),
             offers: Vec::new(),
@@ -385,7 +414,7 @@ mod tests {
             last_event: String::new(),
             language: Language::English,
         };
-        page(&viewer, &Routes(gateways)).await.unwrap().0
+        page(&viewer, &Routes(more)).await.unwrap().0
     }
 
     #[tokio::test]
@@ -395,7 +424,7 @@ mod tests {
                 "startedAt": 1_795_300_481, "silentMs": silent_ms, "own": epoch == 7, "leases": {}, "agents": [],
                 "turns": {"running": 1, "waiting": 2}})
         };
-        let shown = page_with(json!([gateway(7, "box", 0), gateway(8, "ra<ck", 9_000)])).await;
+        let shown = page_with(json!({"gateways": [gateway(7, "box", 0), gateway(8, "ra<ck", 9_000)]})).await;
         for part in [
             "<h2 id=\"gateways-title\">Gateways of the database</h2>",
             "aria-labelledby=\"gateways-title\"",
@@ -407,8 +436,45 @@ mod tests {
             assert!(shown.contains(part), "{part}:\n{shown}");
         }
         assert!(!shown.contains("ra<ck"), "{shown}");
-        let none = page_with(json!(null)).await;
+        let none = page_with(json!({})).await;
         assert!(!none.contains("data-gateway") && !none.contains("gateways-title"), "{none}");
+    }
+
+    #[tokio::test]
+    async fn the_database_the_second_place_and_the_newest_backup_are_shown_to_those_who_see_them() {
+        let failed =
+            json!([{"vault": "no<tes", "since": 1, "message": "it is full", "hint": "flock storage check"}]);
+        let copies = |waiting, failed| json!({"copiedAt": 1_795_300_481_000_i64, "waiting": waiting, "failed": failed});
+        let shown = page_with(json!({
+            "database": {"kind": "postgres", "address": "db:5432/team, schema flock"},
+            "storage": {"place": "/mnt/n<as", "checkpoints": copies(json!(["ada", "bob"]), json!([])),
+                "conversations": null, "vaults": copies(json!([]), failed)},
+            "backup": {"at": 1_795_300_481_000_i64, "file": "/mnt/nas/home.flock"},
+        }))
+        .await;
+        for part in [
+            "<div id=\"database\"><dt>Database</dt><dd>PostgreSQL, <code>db:5432/team, schema flock</code></dd></div>",
+            "<p data-copies=\"checkpoints\">Checkpoints: last copy <time datetime=\"",
+            ", waiting: ada, bob</p>",
+            "<p data-copies=\"vaults\">Vaults: last copy <time datetime=\"",
+            ": it is full. Run this command: <code>flock storage check</code></p>",
+            "<dt>Newest backup</dt><dd><time datetime=\"",
+            "<code>/mnt/nas/home.flock</code>",
+        ] {
+            assert!(shown.contains(part), "{part}:\n{shown}");
+        }
+        assert!(!shown.contains("data-copies=\"conversations\""), "{shown}");
+        assert!(!shown.contains("n<as") && !shown.contains("no<tes"), "{shown}");
+        let early = json!({"copiedAt": null, "waiting": [], "failed": []});
+        let shown = page_with(json!({"database": {"kind": "sqlite"},
+            "storage": {"place": "/mnt/nas", "checkpoints": early, "conversations": null, "vaults": null}}))
+        .await;
+        for part in ["<dd>a file of the home</dd>", "Checkpoints: nothing copied yet</p>"] {
+            assert!(shown.contains(part), "{part}:\n{shown}");
+        }
+        let none = page_with(json!({})).await;
+        let ids = ["database", "storage", "backup"].map(|id| format!("id=\"{id}\""));
+        assert!(ids.iter().all(|id| !none.contains(id)), "{none}");
     }
 
     fn view(change: impl FnOnce(&mut serde_json::Value)) -> EngineView {

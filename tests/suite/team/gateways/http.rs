@@ -255,6 +255,10 @@ async fn any_gateway_shows_the_events_and_the_turns_of_all() {
             let status = json_of(home.owner().send(Call::get("/api/status"), LIMIT).await.unwrap()).await;
             let gateways = status["gateways"].as_array().unwrap();
             assert_eq!(gateways.len(), 2, "{status}");
+            assert_eq!(status["database"]["kind"], "postgres", "{status}");
+            let figures = home.owner().send(Call::get("/metrics"), LIMIT).await.unwrap();
+            let figures = String::from_utf8(figures.bytes(1 << 20, LIMIT).await.unwrap()).unwrap();
+            assert!(figures.contains("flock_gateways{state=\"alive\"} 2\n"), "{figures}");
             let with = gateways.iter().find(|gateway| gateway["agents"].to_string().contains(agent)).unwrap();
             assert_eq!(with["own"], pair.has(home, agent), "{status}");
             assert!(with["turns"]["running"].as_u64() >= Some(1), "{status}");
