@@ -7,10 +7,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Context, Exit, Failure, person, team};
 use crate::clock::unix_ms;
 use crate::config::{self, Config};
-use crate::error::Kind;
 use crate::home::Home;
 use crate::id::AgentId;
-use crate::nix_store::{Attribute, Flake, InstalledPackage, PackageStore, Pin, pin};
+use crate::nix_store::{Attribute, Flake, InstalledPackage, NixError, PackageStore, Pin, pin};
 use crate::sandbox::engines::AgentPlace;
 use crate::store::{self, Store};
 use crate::swarm::triage::decide;
@@ -202,8 +201,7 @@ fn pin(
         _ => None,
     };
     let Some(pin) = pin else {
-        let text = format!("the package set {} is not pinned", flake.reference());
-        return Err(Failure::new(Kind::Failed, text).hint("flock nix pin --update"));
+        return Err(NixError::NotPinned { flake: flake.reference() }.into());
     };
     let is_changed = now.as_ref().is_some_and(|now| *now != pin.nar_hash);
     // The pin may have moved even if the reference is the same, so the document says so.

@@ -51,6 +51,12 @@ pub enum NixError {
         /// The flake as configured.
         flake: String,
     },
+    /// The flake has no pin yet.
+    #[error("the package set {flake} is not pinned")]
+    NotPinned {
+        /// The flake as configured.
+        flake: String,
+    },
     /// A revision was given for a flake without revisions.
     #[error("the flake {flake} has no revisions, so none can be chosen")]
     NoRevision {
@@ -120,9 +126,10 @@ impl Explain for NixError {
             Self::Nix { .. } | Self::TimedOut { .. } | Self::NotConfined { .. } | Self::Lost { .. } => {
                 Some("flock doctor".to_owned())
             }
-            Self::PinRecord { .. } | Self::Changed { .. } | Self::NoRevision { .. } => {
-                Some("flock nix pin --update".to_owned())
-            }
+            Self::PinRecord { .. }
+            | Self::Changed { .. }
+            | Self::NotPinned { .. }
+            | Self::NoRevision { .. } => Some("flock nix pin --update".to_owned()),
             Self::NotAPackage { .. } => Some("flock nix install AGENT hello".to_owned()),
             Self::Home(error) => error.hint(),
             Self::Cancelled { .. } | Self::NoProfile(_) => None,
