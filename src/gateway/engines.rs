@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use futures_util::future;
 use serde::Serialize;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::error::ApiError;
+use super::package_moves::PackageMoves;
 use super::state::Gateway;
 use crate::checkpoint::lost::{LostEngine, Replacement};
 use crate::checkpoint::{CheckpointError, Checkpoints};
@@ -19,7 +21,7 @@ use crate::config::{Agent, EngineSettings, secret};
 use crate::error::{Explain as _, chain};
 use crate::home::{Home, HomeError, elsewhere};
 use crate::id::{AgentId, EngineName};
-use crate::nix_store::PackageStores;
+use crate::nix_store::CarriedPackages;
 use crate::sandbox::engine_check::{self, EngineCheck};
 use crate::sandbox::engine_route::CertificateFile;
 use crate::sandbox::engines::{AgentPlace, AskedEngine, PlannedMove, is_placed};
@@ -561,111 +563,129 @@ async fn leave_removed(sandboxes: Arc<PlacedSandbox>, stop: CancellationToken) {
 }
 
 /// Moves agents whose engine does not fit any more, each when nothing of it runs, until the gateway stops.
-async fn move_until_stop(gateway: &Gateway) {
-    let stop = gateway.stop.clone();
+async fn move_until_stop(gateway: &Arc<Gateway>) {
+    let stop = &gateway.stop;
+    // Beside each other: an engine that does not answer, or packages that are installed, delay only their own agents.
+    let mut under_way: HashMap<AgentId, JoinHandle<()>> = HashMap::new();
     while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
-        let driver = gateway.driver.clone();
-        let is_busy = move |agent: &AgentId| {
-            driver.list().iter().any(|(_, turn)| turn.agent == *agent && !turn.waits())
-        };
-        if stop.run_until_cancelled(move_agents(&gateway.swarm, &*gateway.sandbox, &is_busy)).await.is_none()
-        {
-            return;
+        under_way.retain(|_, task| !task.is_finished());
+        let Some(moves) = stop.run_until_cancelled(due_moves(&gateway.swarm)).await else { return };
+        for planned in moves {
+            if !under_way.contains_key(&planned.agent) {
+                let agent = planned.agent.clone();
+                under_way.insert(agent, tokio::spawn(move_until_stopped(gateway.clone(), planned)));
+            }
         }
     }
 }
 
-/// Moves the agents that have to leave their engine and do nothing at this moment.
+async fn move_until_stopped(gateway: Arc<Gateway>, planned: PlannedMove) {
+    let is_busy =
+        |agent: &AgentId| gateway.driver.list().iter().any(|(_, turn)| turn.agent == *agent && !turn.waits());
+    let (swarm, sandbox) = (&gateway.swarm, &*gateway.sandbox);
+    let moved = Box::pin(move_one(swarm, sandbox, &gateway.package_moves, &planned, &is_busy));
+    if gateway.stop.run_until_cancelled(moved).await.is_none() {
+        tracing::info!(agent = %planned.agent, "the move of an agent waits for the next start");
+    }
+}
+
+/// Moves the agents that have to leave their engine and do nothing at this moment, in a process without a gateway.
 pub(crate) async fn move_agents(
     swarm: &Swarm,
     sandbox: &dyn Sandbox,
     is_busy: &(dyn Fn(&AgentId) -> bool + Send + Sync),
 ) {
-    let engines = swarm.engines();
-    let mut moves = match engines.moves(None).await {
-        Ok(moves) => moves,
-        Err(error) => {
-            return tracing::error!(error = chain(&error), "failed to look for agents that have to move");
+    let packages = PackageMoves::new(swarm, CancellationToken::new());
+    loop {
+        let moves = due_moves(swarm).await;
+        let moved =
+            moves.iter().map(|planned| Box::pin(move_one(swarm, sandbox, &packages, planned, is_busy)));
+        // Those whose packages were installed can move now.
+        if !future::join_all(moved).await.contains(&true) {
+            return;
         }
-    };
-    moves.retain(|planned| swarm.ownership().has_agent(&planned.agent));
-    if moves.is_empty() {
-        return;
     }
-    let config = swarm.live().clone();
-    let source = Arc::new(move || config.current());
-    let stores = PackageStores::new(swarm.home().clone(), source, engines.clone());
-    // All at once: an engine that does not answer delays only its own agents.
-    let moved = moves.iter().map(|planned| Box::pin(move_one(swarm, sandbox, &stores, planned, is_busy)));
-    future::join_all(moved).await;
 }
 
+/// Returns the moves of agents that this process takes care of.
+async fn due_moves(swarm: &Swarm) -> Vec<PlannedMove> {
+    match swarm.engines().moves(None).await {
+        Ok(mut moves) => {
+            moves.retain(|planned| swarm.ownership().has_agent(&planned.agent));
+            moves
+        }
+        Err(error) => {
+            tracing::error!(error = chain(&error), "failed to look for agents that have to move");
+            Vec::new()
+        }
+    }
+}
+
+/// Moves an agent, or installs its packages where it goes. Returns `true` if it did the latter, so that it may move now.
 async fn move_one(
     swarm: &Swarm,
     sandbox: &dyn Sandbox,
-    stores: &PackageStores,
+    packages: &PackageMoves,
     planned: &PlannedMove,
     is_busy: &(dyn Fn(&AgentId) -> bool + Send + Sync),
-) {
+) -> bool {
     let agent = &planned.agent;
     // Until the end: another gateway would make a sandbox while the workspace is on its way.
-    let Some(_lease) = swarm.ownership().enter_agent(agent) else { return };
+    let Some(lease) = swarm.ownership().enter_agent(agent) else { return false };
     // Its files are those of two moments, and are only set right where they are.
     let is_interrupted = Checkpoints::interrupted(swarm.home(), &swarm.config()).contains(agent);
     let moved = match is_interrupted {
-        true => {
-            Ok(Relocation::Waits("a rewind of its files was interrupted, and is completed first".to_owned()))
-        }
-        false => try_move(sandbox, stores, planned, is_busy).await,
+        true => Err("a rewind of its files was interrupted, and is completed first".to_owned()),
+        false => try_move(sandbox, packages, planned, is_busy).await,
     };
     let waits = match moved {
-        Ok(Relocation::Done(to)) => {
+        Ok(MoveAttempt::Made(Relocation::Done(to))) => {
             let detail = format!("from {} to {to}", planned.from);
             let entry = AuditEntry::new("system", "engine.move", agent.as_str(), Level::Green, detail);
             if let Err(error) = swarm.store().audit().append(entry, unix_ms()).await {
                 tracing::error!(%agent, error = chain(&error), "failed to record that an agent moved");
             }
+            Box::pin(packages.arrived(planned, &to)).await;
             None
         }
-        Ok(Relocation::Waits(reason)) => Some(reason),
-        Err(reason) => Some(reason),
+        Ok(MoveAttempt::Made(Relocation::Waits(reason))) | Err(reason) => Some(reason),
+        Ok(MoveAttempt::Lacks(to, lacking)) => {
+            // Its turns go on while they are installed, and another gateway may take it over.
+            drop(lease);
+            let engines = swarm.engines();
+            engines.prepare(agent, &to);
+            let text = format!("its packages are being installed in {to}: {}", lacking.names());
+            engines.note_wait(agent, Some(text));
+            Box::pin(packages.install_ahead(swarm, agent, &to, lacking)).await;
+            return true;
+        }
     };
     swarm.engines().note_wait(agent, waits);
+    false
+}
+
+/// The outcome of an attempt to move an agent.
+enum MoveAttempt {
+    Made(Relocation),
+    /// These packages have to be installed in this engine first.
+    Lacks(EngineName, CarriedPackages),
 }
 
 async fn try_move(
     sandbox: &dyn Sandbox,
-    stores: &PackageStores,
+    packages: &PackageMoves,
     planned: &PlannedMove,
     is_busy: &(dyn Fn(&AgentId) -> bool + Send + Sync),
-) -> Result<Relocation, String> {
-    if planned.to.is_ok() {
+) -> Result<MoveAttempt, String> {
+    if let Ok(to) = &planned.to {
         if is_busy(&planned.agent) {
-            return Ok(Relocation::Waits("a turn runs".to_owned()));
+            return Ok(MoveAttempt::Made(Relocation::Waits("a turn runs".to_owned())));
         }
-        let packages = packages(stores, planned).await?;
-        if !packages.is_empty() {
-            let (agent, names) = (&planned.agent, packages.join(" "));
-            return Ok(Relocation::Waits(format!(
-                "its packages are in the store of {}; the command that ends this is flock nix remove {agent} {names}",
-                planned.from
-            )));
+        if let Some(lacking) = Box::pin(packages.lacking(planned, to)).await? {
+            return Ok(MoveAttempt::Lacks(to.clone(), lacking));
         }
     }
-    sandbox.relocate(planned).await.map_err(|error| chain(&error))
-}
-
-/// Returns the packages that an agent has in the store of its engine.
-async fn packages(stores: &PackageStores, planned: &PlannedMove) -> Result<Vec<String>, String> {
-    let Some(from) = stores.engines().find(&planned.from) else { return Ok(Vec::new()) };
-    let store = stores.on(&from);
-    let state = store.state().await.map_err(|error| chain(&error))?;
-    // A store that was never made has no packages, and is not made for this question.
-    if state.state == "absent" {
-        return Ok(Vec::new());
-    }
-    let installed = store.installed(&planned.agent).await.map_err(|error| chain(&error))?;
-    Ok(installed.into_iter().map(|found| found.package).collect())
+    sandbox.relocate(planned).await.map(MoveAttempt::Made).map_err(|error| chain(&error))
 }
 
 #[cfg(test)]
@@ -689,9 +709,8 @@ mod tests {
     async fn an_agent_moves_only_where_it_is_and_is_given_up_to_no_other_gateway_meanwhile() {
         let ownership = Ownership::for_test(&["coder"], &["tester"]);
         let team = Team::in_group(Arc::clone(&ownership));
-        let (swarm, live) = (&team.swarm, team.swarm.live().clone());
-        let source = Arc::new(move || live.current());
-        let stores = PackageStores::new(swarm.home().clone(), source, swarm.engines().clone());
+        let swarm = &team.swarm;
+        let packages = PackageMoves::new(swarm, CancellationToken::new());
         let is_kept = |agent: &AgentId| ownership.is_in_use(&LeaseSubject::agent(agent));
         let asked = Mutex::new(Vec::new());
         let is_busy = |agent: &AgentId| {
@@ -701,7 +720,7 @@ mod tests {
         for agent in ["coder", "tester"] {
             let to = Ok("far".parse().unwrap());
             let planned = PlannedMove { agent: agent.parse().unwrap(), from: EngineName::local(), to };
-            move_one(swarm, &FilesOnly::new(None), &stores, &planned, &is_busy).await;
+            assert!(!move_one(swarm, &FilesOnly::new(None), &packages, &planned, &is_busy).await);
             assert!(!is_kept(&planned.agent));
         }
         assert_eq!(asked.into_inner().unwrap(), [("coder".to_owned(), true)]);

@@ -46,6 +46,7 @@ pub mod middleware;
 pub(crate) mod openai;
 pub mod openapi;
 mod operation_recovery;
+pub(crate) mod package_moves;
 pub(crate) mod peers;
 pub mod person_access;
 mod place_mark;

@@ -16,6 +16,7 @@ use super::error::ApiError;
 use super::events::EventBuffer;
 use super::idempotency::RunningKeys;
 use super::limits::ServerLimits;
+use super::package_moves::PackageMoves;
 use super::peers::PeerKey;
 use super::person_access;
 use super::projects::Projects;
@@ -114,6 +115,8 @@ pub struct Gateway {
     pub(crate) races: Arc<Races>,
     /// The checkpoints of the agents.
     pub(crate) checkpoints: Arc<Checkpoints>,
+    /// Brings the packages of agents along.
+    pub(crate) package_moves: PackageMoves,
     /// The idempotency keys whose requests are running.
     pub(crate) keys: RunningKeys,
     /// The names of the cookies with which browsers are signed in.
@@ -169,8 +172,10 @@ impl Gateway {
             let ended = driver.clone();
             // Nobody waits for the ends of these turns.
             races.end_turns_by(move |agent| drop(ended.cancel_agent(agent)));
+            let stop = CancellationToken::new();
             Self {
                 races: Arc::new(races),
+                package_moves: PackageMoves::new(&parts.swarm, stop.clone()),
                 checkpoints,
                 driver,
                 events: parts.events,
@@ -196,7 +201,7 @@ impl Gateway {
                 port: parts.port,
                 instance: parts.instance,
                 started_ms: crate::clock::unix_ms(),
-                stop: CancellationToken::new(),
+                stop,
                 applied: Mutex::new(parts.live.current()),
                 live: parts.live,
                 requests: AtomicU64::new(0),

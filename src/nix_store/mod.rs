@@ -2,6 +2,7 @@
 //! Sandboxes see the store read-only. Packages are evaluated, fetched and built in throw-away containers, and only
 //! their checked outputs enter the store.
 
+mod carry;
 mod container;
 mod derivation;
 mod error;
@@ -22,6 +23,7 @@ mod store;
 mod stores;
 mod substituter;
 
+pub(crate) use carry::CarriedPackages;
 use container::{CORES, MEMORY};
 pub use container::{PIDS, user as build_user};
 pub use error::NixError;

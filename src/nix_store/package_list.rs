@@ -39,6 +39,11 @@ impl PackageList {
         Ok(serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
+    fn write(&self, home: &Home, agent: &AgentId) -> Result<(), NixError> {
+        let text = serde_json::json!(self).to_string();
+        Ok(atomic::write(&home.package_list(agent), text.as_bytes(), 0o600)?)
+    }
+
     /// Takes note of what the agent has in a home after a change there. What it has elsewhere stays wanted.
     fn change(&mut self, home: &str, now: BTreeSet<String>) {
         let before = self.homes.remove(home).unwrap_or_default();
@@ -84,8 +89,7 @@ pub(super) fn record(home: &Home, agent: &AgentId, installed: &[InstalledPackage
     instance::settle(home)?;
     let mut list = PackageList::read(home, agent)?;
     list.change(&instance::read(home)?, installed.iter().map(listed).collect());
-    let text = serde_json::json!(list).to_string();
-    Ok(atomic::write(&home.package_list(agent), text.as_bytes(), 0o600)?)
+    list.write(home, agent)
 }
 
 /// Returns the packages that an agent lacks in this home, or `None` if it lacks none or none are recorded.
@@ -94,8 +98,23 @@ pub(crate) fn missing_packages(home: &Home, agent: &AgentId) -> Option<MissingPa
     list.finding(agent, &instance::read(home).ok()?)
 }
 
+/// Takes note that an agent has come to another engine by this home: it lacks its packages there in all other homes.
+///
+/// # Errors
+///
+/// Returns an error if the list can't be read or written.
+pub(super) fn forget_other_homes(home: &Home, agent: &AgentId) -> Result<(), NixError> {
+    if !home.agent(agent).is_dir() {
+        return Ok(());
+    }
+    let here = instance::read(home)?;
+    let mut list = PackageList::read(home, agent)?;
+    list.homes.retain(|home, _| *home == here);
+    list.write(home, agent)
+}
+
 /// Returns the package as the list has it.
-fn listed(package: &InstalledPackage) -> String {
+pub(super) fn listed(package: &InstalledPackage) -> String {
     match package.nar_hash {
         Some(_) => package.package.clone(),
         None => format!("{}#{}", package.flake, package.package),
@@ -141,6 +160,27 @@ mod tests {
         assert_eq!(hint(&list), "flock nix install coder hello jq");
         let message = list.finding(&coder, "second").unwrap().message;
         assert!(message.ends_with(": github:a/b#c, hello, jq"), "{message}");
+    }
+
+    #[test]
+    fn an_agent_that_has_moved_to_another_engine_lacks_its_packages_in_all_other_homes() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        instance::settle(&home).unwrap();
+        let coder: AgentId = "coder".parse().unwrap();
+        forget_other_homes(&home, &coder).unwrap();
+        assert!(!home.package_list(&coder).exists(), "one that is being removed gets no folder again");
+        std::fs::create_dir_all(home.agent(&coder)).unwrap();
+        let mut list = PackageList::default();
+        for of in [instance::read(&home).unwrap().as_str(), "other"] {
+            list.change(of, set(&["jq"]));
+        }
+        list.write(&home, &coder).unwrap();
+        assert!(list.missing("other").is_empty());
+        forget_other_homes(&home, &coder).unwrap();
+        assert!(missing_packages(&home, &coder).is_none(), "they came along");
+        assert_eq!(PackageList::read(&home, &coder).unwrap().missing("other"), ["jq"]);
     }
 
     #[test]

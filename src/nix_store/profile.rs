@@ -23,14 +23,15 @@ use crate::sandbox::exec::EngineExec;
 /// A callback for progress. It gets one line of Nix's output.
 pub type Watch<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// The parameters of a change: the agent whose profile changes, its name in errors, the token that cancels it and the
-/// callback that watches it.
+/// The parameters of a change: the agent whose profile changes, its name in errors, the token that cancels it, the
+/// callback that watches it, and if it is made for an agent that has yet to come to this store.
 #[derive(Clone, Copy)]
 struct ProfileChange<'a> {
     agent: &'a AgentId,
     what: &'a str,
     cancel: &'a CancellationToken,
     watch: Watch<'a>,
+    is_ahead: bool,
 }
 
 impl PackageStore {
@@ -44,6 +45,19 @@ impl PackageStore {
         &self,
         agent: &AgentId,
         packages: &[Attribute],
+        cancel: &CancellationToken,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Attribute>, NixError> {
+        self.install_for(agent, packages, false, cancel, watch).await
+    }
+
+    /// Installs packages as [`Self::install`] does. With `is_ahead`, the agent has yet to come to this store, so the change is
+    /// recorded when it has ([`Self::record_arrival`]).
+    pub(super) async fn install_for(
+        &self,
+        agent: &AgentId,
+        packages: &[Attribute],
+        is_ahead: bool,
         cancel: &CancellationToken,
         watch: Watch<'_>,
     ) -> Result<Vec<Attribute>, NixError> {
@@ -65,7 +79,7 @@ impl PackageStore {
         };
         let new: Vec<Attribute> = packages.iter().filter(|package| !has(package)).cloned().collect();
         if !new.is_empty() {
-            let order = ProfileChange { agent, what: &what, cancel, watch };
+            let order = ProfileChange { agent, what: &what, cancel, watch, is_ahead };
             Box::pin(self.add(&order, PackageSource::Set(&flake, pin), &new)).await?;
         }
         Ok(new)
@@ -98,7 +112,7 @@ impl PackageStore {
         }
         let what = format!("install {reference}");
         self.before(agent, &what, cancel).await?;
-        let order = ProfileChange { agent, what: &what, cancel, watch };
+        let order = ProfileChange { agent, what: &what, cancel, watch, is_ahead: false };
         Box::pin(self.add(&order, PackageSource::Reference(source), &[package])).await
     }
 
@@ -122,7 +136,7 @@ impl PackageStore {
         wanted: PackageSource<'_>,
         packages: &[Attribute],
     ) -> Result<(), NixError> {
-        let ProfileChange { agent, what, cancel, watch } = *order;
+        let ProfileChange { agent, what, cancel, watch, is_ahead } = *order;
         // Limit the number of builds at once, but do not hold the write lock while they run: the store stays usable
         // meanwhile.
         let permit = cancel.run_until_cancelled(self.building.acquire()).await;
@@ -148,7 +162,10 @@ impl PackageStore {
                 |package| PackageOrigin { package, flake: shown.clone(), nar_hash: nar_hash.clone() };
             let before = self.number(&container, agent).await?;
             self.switch(&container, order, &origin, &made).await?;
-            self.record(&container, agent, before).await
+            match is_ahead {
+                true => Ok(()),
+                false => self.record(&container, agent, before).await,
+            }
         };
         let done = done.await;
         // If both fail, the error of the work itself says more.
@@ -248,14 +265,58 @@ impl PackageStore {
             // pattern.
             paths.extend(found.iter().flat_map(|found| &found.store_paths).cloned());
         }
-        let profile = profile(agent)?;
-        let mut arguments = vec!["profile", "remove", "--profile", &profile];
-        arguments.extend(paths.iter().map(String::as_str));
         let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
         let what = format!("remove {}", names.join(", "));
         let before = self.number(&container, agent).await?;
-        self.nix(&container, &what, &arguments).await?;
+        self.remove_paths(&container, agent, &what, &paths).await?;
         self.record(&container, agent, before).await
+    }
+
+    async fn remove_paths(
+        &self,
+        container: &str,
+        agent: &AgentId,
+        what: &str,
+        paths: &[String],
+    ) -> Result<(), NixError> {
+        let profile = profile(agent)?;
+        let mut arguments = vec!["profile", "remove", "--profile", &profile];
+        arguments.extend(paths.iter().map(String::as_str));
+        self.nix(container, what, &arguments).await
+    }
+
+    /// Removes packages from the profile of an agent that is not in this store, apart from those of the package set with these
+    /// names. Nothing is recorded. The profile stays, so the numbers of its generations go on.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the step that failed. The profile is then unchanged.
+    pub(crate) async fn clear_profile(&self, agent: &AgentId, kept: &[Attribute]) -> Result<(), NixError> {
+        let (_writing, container) = self.lock_running().await?;
+        let is_kept = |found: &InstalledPackage| {
+            found.nar_hash.is_some() && kept.iter().any(|name| name.as_str() == found.package)
+        };
+        let there = self.read(&container, agent).await?.into_iter();
+        let paths: Vec<String> =
+            there.filter(|found| !is_kept(found)).flat_map(|found| found.store_paths).collect();
+        match paths.is_empty() {
+            true => Ok(()),
+            false => self.remove_paths(&container, agent, "clear the profile", &paths).await,
+        }
+    }
+
+    /// Records that an agent has come to this store, in which its packages were installed ahead.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the profile can't be read, or if the list of the packages can't be written.
+    pub(crate) async fn record_arrival(&self, agent: &AgentId) -> Result<(), NixError> {
+        {
+            let (_writing, container) = self.lock_running().await?;
+            self.record(&container, agent, 0).await?;
+        }
+        let (home, id) = (self.home.clone(), agent.clone());
+        run_blocking(move || package_list::forget_other_homes(&home, &id)).await
     }
 
     /// Returns the packages that an agent has installed, sorted by name.

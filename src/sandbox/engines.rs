@@ -178,6 +178,8 @@ pub struct Engines {
     placing: tokio::sync::Mutex<()>,
     /// The agents that have to move and can't yet, each with the reason.
     waiting: Mutex<HashMap<AgentId, String>>,
+    /// The engines in which packages were installed for agents that move there.
+    prepared: Mutex<HashMap<AgentId, EngineName>>,
 }
 
 impl Engines {
@@ -193,6 +195,7 @@ impl Engines {
             clusters: Mutex::default(),
             placing: tokio::sync::Mutex::default(),
             waiting: Mutex::default(),
+            prepared: Mutex::default(),
         }
     }
 
@@ -563,10 +566,12 @@ impl Engines {
             return Ok(Vec::new());
         }
         let placed = self.placements().await?;
-        let occupancy = Occupancy::new(&config, &placed);
+        let (occupancy, prepared) = (Occupancy::new(&config, &placed), lock(&self.prepared).clone());
         let decide = |silent: &[EngineName]| {
             let agents = config.agents.iter().filter(|agent| only.is_none_or(|only| agent.id == *only));
-            agents.filter_map(|agent| occupancy.planned(&self.home, silent, agent)).collect::<Vec<_>>()
+            agents
+                .filter_map(|agent| occupancy.planned(&self.home, silent, agent, prepared.get(&agent.id)))
+                .collect::<Vec<_>>()
         };
         // In the common case every agent stays, and no engine has to be asked.
         if decide(&[]).is_empty() {
@@ -584,13 +589,20 @@ impl Engines {
         };
     }
 
+    /// Notes in which engine packages are installed for an agent that moves there. It goes to this one as long as it fits,
+    /// although another one may have fewer agents by then.
+    pub(crate) fn prepare(&self, agent: &AgentId, engine: &EngineName) {
+        lock(&self.prepared).insert(agent.clone(), engine.clone());
+    }
+
     /// Returns the reasons for which agents have not moved yet.
     pub(crate) fn waits(&self) -> HashMap<AgentId, String> {
         lock(&self.waiting).clone()
     }
 
     /// Records that an agent whose container was removed goes to another engine. The decision is made again, because the
-    /// memory may have been given to another agent. Returns the agent's engine.
+    /// memory may have been given to another agent. If the planned engine does not fit any more, the agent stays: its packages
+    /// are in no other one. Returns the agent's engine.
     ///
     /// # Errors
     ///
@@ -602,11 +614,14 @@ impl Engines {
         let Some(agent) = config.agent(&planned.agent) else {
             return Err(SandboxError::Unknown(planned.agent.clone()));
         };
-        match Occupancy::new(&config, &placed).planned(&self.home, &silent, agent) {
-            Some(PlannedMove { to: Ok(to), .. }) => {
+        let wanted = planned.to.as_ref().ok();
+        match Occupancy::new(&config, &placed).planned(&self.home, &silent, agent, wanted) {
+            Some(PlannedMove { to: Ok(to), .. }) if wanted == Some(&to) => {
                 self.put(&agent.id, &to).await?;
+                lock(&self.prepared).remove(&agent.id);
                 Ok(to)
             }
+            Some(PlannedMove { to: Ok(_), .. }) => Ok(planned.from.clone()),
             Some(PlannedMove { to: Err(source), .. }) => {
                 Err(SandboxError::NoPlace { agent: agent.id.clone(), source })
             }
@@ -714,8 +729,15 @@ impl<'c> Occupancy<'c> {
         self.engines().map(|engine| self.offer(engine, silent, None)).collect()
     }
 
-    /// Returns the move of an agent of the configuration that is placed, or `None` if it stays.
-    fn planned(&self, home: &Home, silent: &[EngineName], agent: &Agent) -> Option<PlannedMove> {
+    /// Returns the move of an agent of the configuration that is placed, or `None` if it stays. It goes to the engine `wanted` if
+    /// that one fits.
+    fn planned(
+        &self,
+        home: &Home,
+        silent: &[EngineName],
+        agent: &Agent,
+        wanted: Option<&EngineName>,
+    ) -> Option<PlannedMove> {
         let from = self.placed.get(&agent.id).filter(|_| is_placed(agent))?;
         let (needs, except) = (needs(home, self.config, agent), Some((agent, from)));
         // An agent on an engine that is gone is placed at its next command.
@@ -725,10 +747,15 @@ impl<'c> Occupancy<'c> {
         if placement::place(&needs, &[own], Some(from)) == Ok(Placement::Stay) {
             return None;
         }
-        let offers: Vec<EngineOffer> =
+        let mut offers: Vec<EngineOffer> =
             self.engines().map(|engine| self.offer(engine, silent, except)).collect();
-        let to = match placement::place(&needs, &offers, Some(from)) {
-            Ok(Placement::Move(to)) => Ok(to),
+        let decided = placement::place(&needs, &offers, Some(from));
+        offers.retain(|offer| offer.name == *from || wanted == Some(&offer.name));
+        let to = match decided {
+            Ok(Placement::Move(best)) => match placement::place(&needs, &offers, Some(from)) {
+                Ok(Placement::Move(wanted)) => Ok(wanted),
+                _ => Ok(best),
+            },
             Ok(Placement::Stuck(reasons)) => Err(reasons),
             Ok(Placement::Stay | Placement::Place(_)) | Err(_) => return None,
         };
@@ -839,6 +866,30 @@ mod tests {
         assert!(before > 0 && asked(1) == 0);
         assert_eq!(scene.place("ada").await, "local");
         assert_eq!((asked(0), asked(1)), (before, 0));
+    }
+
+    #[tokio::test]
+    async fn an_agent_goes_where_its_packages_were_installed_and_to_no_other_engine() {
+        let scene = scene();
+        let third: EngineName = "third".parse().unwrap();
+        let address = scene.config.borrow().engines[0].address.clone();
+        scene.configure(|config| config.engines.push(EngineSettings::new(third.clone(), address)));
+        for (agent, engine) in [("ada", "local"), ("bob", "second"), ("eve", "third")] {
+            scene.engines.put(&agent.parse().unwrap(), &engine.parse().unwrap()).await.unwrap();
+        }
+        let planned = async || scene.engines.moves(None).await.unwrap().remove(0);
+        scene.configure(|config| config.engines[0].is_draining = true);
+        assert_eq!(planned().await.to.unwrap(), EngineName::local());
+        scene.engines.prepare(&"bob".parse().unwrap(), &third);
+        let bob = planned().await;
+        assert_eq!(bob.to.clone().unwrap(), third);
+        // It does not fit any more, so the agent waits for the packages in another one.
+        scene.configure(|config| config.engines[1].is_draining = true);
+        assert_eq!(scene.engines.commit_move(&bob).await.unwrap().as_str(), "second");
+        assert_eq!(planned().await.to.unwrap(), EngineName::local());
+        scene.configure(|config| config.engines[1].is_draining = false);
+        assert_eq!(scene.engines.commit_move(&bob).await.unwrap(), third);
+        assert_eq!(scene.place("bob").await, "third");
     }
 
     #[tokio::test]

@@ -174,13 +174,27 @@ fn missing_files(home: &Home, config: &Config) -> Vec<String> {
     missing.map(|found| to_mend(&found.message, Some(&found.hint))).collect()
 }
 
-/// Returns a warning for each agent of this gateway whose packages are in the store of another one.
+/// Returns a warning for each agent of this gateway whose packages are in the store of another one. Packages that the gateway
+/// installs at this moment need nobody.
 fn missing_packages(home: &Home, said: &Value) -> Vec<String> {
     let own = said["gateways"].as_array().into_iter().flatten().find(|gateway| gateway["own"] == true);
     let agents = own.and_then(|own| own["agents"].as_array()).into_iter().flatten();
     let agents = agents.filter_map(|agent| agent.as_str()?.parse::<AgentId>().ok());
-    let missing = agents.filter_map(|agent| nix_store::missing_packages(home, &agent));
-    missing.map(|found| to_mend(&found.message, Some(&found.hint))).collect()
+    let warning = |agent: AgentId| {
+        let found = nix_store::missing_packages(home, &agent)?;
+        let installing = &said["installingPackages"];
+        let names: Vec<&str> = match installing["agent"] == agent.as_str() {
+            true => {
+                installing["packages"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+            }
+            false => Vec::new(),
+        };
+        Some(match names.is_empty() {
+            true => to_mend(&found.message, Some(&found.hint)),
+            false => format!("{}; the gateway is installing {}", found.message, names.join(" ")),
+        })
+    };
+    agents.filter_map(warning).collect()
 }
 
 /// Returns the warning about a rollback that was killed.
@@ -371,6 +385,10 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("packages of bob are not in the store"), "{found:?}");
         assert!(found[0].ends_with(": jq; to mend it: flock nix install bob jq"), "{found:?}");
+        let installing = json!({"agent": "bob", "packages": ["jq"]});
+        let said = json!({"gateways": gateways, "installingPackages": installing});
+        let found = missing_packages(&home, &said);
+        assert!(found[0].ends_with(": jq; the gateway is installing jq"), "{found:?}");
         assert!(missing_packages(&home, &Value::Null).is_empty());
     }
 }

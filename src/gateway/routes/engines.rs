@@ -147,7 +147,7 @@ pub(crate) async fn drain(
             .with_engines(engines.clone());
         let clusters = KubernetesSandbox::new(home.clone(), Arc::clone(&source), engines.clone());
         let sandbox = PlacedSandbox::new(Arc::new(docker), Arc::new(clusters), source);
-        engines::move_agents(&team.swarm, &sandbox, &|_| false).await;
+        Box::pin(engines::move_agents(&team.swarm, &sandbox, &|_| false)).await;
     }
     Ok(axum::Json(json!({"engine": shown(&team, &name).await?})))
 }

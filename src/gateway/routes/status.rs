@@ -96,6 +96,10 @@ pub(crate) async fn show(
     if oversees && let Some(missing) = missing_files(&gateway).await {
         status["missingFiles"] = missing;
     }
+    // Left out while none are installed.
+    if oversees && let Some(installing) = gateway.package_moves.installing() {
+        status["installingPackages"] = json!(installing);
+    }
     // Left out before the first look at the index.
     if oversees && let Some(index) = search_index(&gateway).await {
         status["searchIndex"] = index;

@@ -87,7 +87,7 @@ impl DockerSandbox {
         }
         let to = self.engines.commit_move(planned).await?;
         if to == planned.from {
-            return waits("its engine fits again, or has stopped answering");
+            return waits("its engine fits again or has stopped answering, or the other one fits no more");
         }
         tracing::info!(agent = %planned.agent, from = %planned.from, %to, "an agent moved to another engine");
         Ok(Relocation::Done(to))

@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::sandbox::{id, output, run};
+use super::store::flake;
 use crate::support::docker::{self, Team, docker as docker_command};
 use crate::support::engine_proxy::{EngineProxy, Fault};
 use crate::support::extra_engine::ExtraEngine;
@@ -241,5 +242,79 @@ fn agents_move_between_engines_when_one_is_drained() {
     for action in ["engine.add", "engine.drain", "engine.undrain", "engine.move", "engine.remove"] {
         assert!(audit.contains(&json!(action).to_string()), "{action}: {audit}");
     }
+    home.flock(["stop"]).ok();
+}
+
+/// The names of the packages that an agent has in the engine where it is.
+fn packages(home: &TempHome, agent: &str) -> Vec<String> {
+    let listed = home.flock(["nix", "list", agent, "--json"]).ok().json();
+    let all = listed["agents"][0]["packages"].as_array().unwrap().clone();
+    all.iter().map(|package| package["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Has an agent run a command, so that its container is made, and runs the program of a package there.
+fn greeting(home: &TempHome, engine: &[&str]) -> String {
+    home.flock(["chat", "coder", "please write fizzbuzz"]).ok();
+    let program = "/nix/var/nix/profiles/per-agent/coder/bin/greet";
+    docker_command(&[engine, &["exec", &home.container("coder"), program]].concat()).trim().to_owned()
+}
+
+#[test]
+fn packages_follow_an_agent_to_another_engine_and_back() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let Some(extra) = ExtraEngine::plain() else { return };
+    let host = extra.host();
+    let source = format!("path:{}", flake(&home.outside()).display());
+    home.flock(["config", "set", "plugins.entries.flock.config.nix.flake", &source]).ok();
+    home.flock(["add", "coder", "--packages", "greet,part"]).ok();
+    home.flock(["engine", "add", "second", &host]).ok();
+    home.flock(["start"]).ok();
+    home.flock(["engine", "drain", "local"]).ok();
+    until_on(&home, "coder", "second");
+    assert_eq!(packages(&home, "coder"), ["greet", "part"]);
+    assert_eq!(greeting(&home, &["-H", &host]), "greet from the store");
+    let audit = home.flock(["audit", "--json"]).ok().stdout;
+    assert!(audit.contains("greet part in the engine second"), "{audit}");
+
+    // Without a gateway the command itself brings them. What was removed since does not come back with the old store.
+    home.flock(["nix", "remove", "coder", "part"]).ok();
+    home.flock(["stop"]).ok();
+    home.flock(["engine", "drain", "local", "--stop"]).ok();
+    home.flock(["engine", "drain", "second"]).ok();
+    until_on(&home, "coder", "local");
+    assert_eq!(packages(&home, "coder"), ["greet"]);
+    home.flock(["engine", "remove", "second"]).ok();
+    home.flock(["start"]).ok();
+    assert_eq!(greeting(&home, &[]), "greet from the store");
+    home.flock(["stop"]).ok();
+}
+
+#[test]
+fn an_agent_whose_packages_can_not_be_installed_elsewhere_stays_and_says_why() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let Some(extra) = ExtraEngine::plain() else { return };
+    let folder = flake(&home.outside());
+    let source = format!("path:{}", folder.display());
+    home.flock(["config", "set", "plugins.entries.flock.config.nix.flake", &source]).ok();
+    home.flock(["add", "coder", "--packages", "greet"]).ok();
+    home.flock(["engine", "add", "second", &extra.host()]).ok();
+    // The package set is not the pinned one any more, so nothing of it is installed.
+    std::fs::write(folder.join("more"), "more").unwrap();
+    let reason = "its packages can't be installed in second: the content of the flake";
+    let drained = home.flock(["engine", "drain", "local", "--json"]).ok().stdout;
+    assert!(drained.contains(reason) && drained.contains("flock nix remove coder greet"), "{drained}");
+    assert_eq!(packages(&home, "coder"), ["greet"], "it has what it had");
+    let audit = home.flock(["audit", "--json"]).ok().stdout;
+    assert!(audit.contains("greet in the engine second: failed: the content of the flake"), "{audit}");
+
+    // So does a gateway, until the agent does without.
+    home.flock(["start"]).ok();
+    wait_until("the reason is shown", LIMIT, || {
+        let shown = home.flock(["engine", "show", "local", "--json"]).ok().stdout;
+        let is_there = shown.contains(reason);
+        is_there.then_some(()).ok_or(shown)
+    });
+    home.flock(["nix", "remove", "coder", "greet"]).ok();
+    until_on(&home, "coder", "second");
     home.flock(["stop"]).ok();
 }
