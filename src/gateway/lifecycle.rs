@@ -22,8 +22,8 @@ use super::state::Gateway;
 use super::team::Team;
 use super::telemetry::Exporter;
 use super::{
-    checkpoint_copies, disk_quota, engines, heartbeat, place_mark, push, retention, schedules, search_index,
-    server, transcript_copies, uploads, vault_copies,
+    checkpoint_copies, disk_quota, engines, heartbeat, package_moves, place_mark, push, retention, schedules,
+    search_index, server, transcript_copies, uploads, vault_copies,
 };
 use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::bridge::{RunningTurn, Turns};
@@ -191,6 +191,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(merge_train(gateway, &live).run(gateway.stop.clone()));
     spawn_timed_work(gateway, newest);
     tokio::spawn(engines::watch(gateway.clone(), sandboxes.clone()));
+    tokio::spawn(package_moves::follow_agents(gateway.clone()));
     tokio::spawn(search_index::watch(gateway.swarm.clone(), gateway.stop.clone()));
     tokio::spawn(uploads::watch(home.clone(), gateway.stop.clone()));
     let exporter = Arc::new(Exporter::new(

@@ -1,7 +1,7 @@
-//! Packages that follow their agents: into the store of the engine that an agent moves to. They are installed beside the turns,
-//! for one agent after the other.
+//! Packages that follow their agents: into the store of the engine that an agent moves to, and into this home's store when this
+//! gateway has taken an agent over. They are installed beside the turns, for one agent after the other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::state::Gateway;
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, chain, to_mend};
 use crate::id::{AgentId, EngineName};
-use crate::nix_store::{CarriedPackages, NixError, PackageStores};
-use crate::sandbox::engines::PlannedMove;
+use crate::nix_store::{self, CarriedPackages, NixError, PackageStores};
+use crate::sandbox::engines::{PlannedMove, is_placed};
 use crate::store::{AuditEntry, LeaseSubject, Level};
 use crate::swarm::Swarm;
 use crate::sync::lock;
@@ -150,6 +151,27 @@ impl PackageMoves {
         }
     }
 
+    /// Installs the packages of the pinned set that an agent lacks in this home.
+    async fn bring(&self, swarm: &Swarm, agent: &AgentId) {
+        let (home, id) = (swarm.home().clone(), agent.clone());
+        let looked = tokio::task::spawn_blocking(move || nix_store::packages_to_bring(&home, &id)).await;
+        let Some(missing) = looked.ok().flatten().filter(|missing| !missing.of_set.is_empty()) else {
+            return;
+        };
+        if !swarm.config().agent(agent).is_some_and(is_placed)
+            || swarm.ownership().enter_agent(agent).is_none()
+        {
+            return;
+        }
+        let cancel = self.stop.child_token();
+        let work = async {
+            let store = self.stores.of(agent).await?;
+            store.install_missing(agent, &missing.of_set, &cancel).await
+        };
+        let done = self.run(swarm, agent, &missing, &cancel, Box::pin(work)).await;
+        record(swarm, agent, &format!("{} after a takeover", missing.names()), &done).await;
+    }
+
     /// Runs an installation when no other one runs. It is cancelled when the gateway stops, or when the agent's lease goes away.
     /// The lease is not kept here meanwhile, because an installation may take long.
     async fn run(
@@ -215,6 +237,33 @@ async fn record(swarm: &Swarm, agent: &AgentId, what: &str, done: &Result<(), Ni
     }
 }
 
+/// Looks once at each agent that this gateway of a group takes over, and installs what it lacks here, until the gateway stops.
+pub(crate) async fn follow_agents(gateway: Arc<Gateway>) {
+    let (swarm, stop) = (&gateway.swarm, &gateway.stop);
+    if !swarm.ownership().is_shared() {
+        return;
+    }
+    let mut changes = swarm.ownership().changes();
+    let mut looked = BTreeSet::new();
+    while !stop.is_cancelled() {
+        // Before the look: a change that comes after it is not missed.
+        changes.mark_unchanged();
+        let here = swarm.ownership().settled_agents().unwrap_or_default();
+        // One that goes away and comes back may lack something else.
+        looked.retain(|agent| here.contains(agent));
+        match here.into_iter().find(|agent| !looked.contains(agent)) {
+            Some(agent) => {
+                Box::pin(gateway.package_moves.bring(swarm, &agent)).await;
+                looked.insert(agent);
+            }
+            None => match stop.run_until_cancelled(changes.changed()).await {
+                Some(Ok(())) => {}
+                Some(Err(_)) | None => return,
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -228,9 +277,47 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// A team whose agents `coder` and `sysadmin` are at this gateway and `tester` at another one. Two of them lack a package
+    /// here, and the pin of the package set can't be read, so that no engine is called.
+    fn team() -> Team {
+        let team = Team::in_group(Ownership::for_test(&["coder", "sysadmin"], &["tester"]));
+        let home = team.swarm.home();
+        for agent in ["coder", "tester"] {
+            std::fs::create_dir_all(home.agent(&id(agent))).unwrap();
+            let list = r#"{"wanted":["jq","github:a/b#tree"]}"#;
+            std::fs::write(home.package_list(&id(agent)), list).unwrap();
+        }
+        std::fs::write(home.nix_pin(), "{}").unwrap();
+        team
+    }
+
+    async fn recorded(team: &Team) -> Vec<(String, String)> {
+        let rows = team.store.audit().rows_about("packages.follow").await;
+        rows.into_iter().map(|row| (row.subject, row.detail)).collect()
+    }
+
+    #[tokio::test]
+    async fn packages_are_brought_for_agents_of_this_gateway_and_a_failure_is_in_the_audit() {
+        let team = team();
+        let packages = PackageMoves::new(&team.swarm, CancellationToken::new());
+        for agent in ["orchestrator", "tester", "coder"] {
+            Box::pin(packages.bring(&team.swarm, &id(agent))).await;
+        }
+        let found = recorded(&team).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].0, "coder");
+        let expected = "jq after a takeover: failed: the record of the pinned package set";
+        assert!(found[0].1.starts_with(expected), "only packages of the set: {found:?}");
+        assert_eq!(packages.installing(), None);
+        // One that was silent for so long that others may have taken over begins nothing.
+        team.swarm.ownership().lapse();
+        Box::pin(packages.bring(&team.swarm, &id("coder"))).await;
+        assert_eq!(recorded(&team).await.len(), 1);
+    }
+
     #[tokio::test]
     async fn an_installation_ends_with_the_lease_of_its_agent_and_the_next_one_begins() {
-        let team = Team::in_group(Ownership::for_test(&["coder", "sysadmin"], &[]));
+        let team = team();
         let (swarm, packages) = (&team.swarm, PackageMoves::new(&team.swarm, CancellationToken::new()));
         let carried = CarriedPackages { of_set: vec!["jq".parse().unwrap()], others: Vec::new() };
         let (cancel, next) = (CancellationToken::new(), CancellationToken::new());
@@ -253,6 +340,16 @@ mod tests {
         let (first, second, ()) = tokio::join!(first, async { (second.await, packages.installing()) }, lost);
         assert!(matches!(first, Err(NixError::Cancelled { .. })), "{first:?}");
         assert!(matches!(second, (Ok(()), None)), "{second:?}");
+    }
+
+    #[tokio::test]
+    async fn an_installation_ends_with_the_gateway() {
+        let team = team();
+        let stop = CancellationToken::new();
+        let packages = PackageMoves::new(&team.swarm, stop.clone());
+        stop.cancel();
+        Box::pin(packages.bring(&team.swarm, &id("coder"))).await;
+        assert!(recorded(&team).await.is_empty(), "nobody has to read of it");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Packages that follow their agent into another store, that of another engine.
+//! Packages that follow their agent into another store: that of another engine, or that of the gateway which has taken it over.
 //! They come from the pinned set, by name. Those of other sources are left to a person, who has decided about each.
 
 use tokio_util::sync::CancellationToken;
@@ -78,6 +78,35 @@ impl PackageStore {
             Box::pin(self.clear_profile(agent, packages)).await?;
         }
         Box::pin(self.install_for(agent, packages, true, cancel, &|_| {})).await.map(drop)
+    }
+
+    /// Installs packages of the pinned set for an agent that lacks them here. If they can't be installed together, each is tried
+    /// alone, so that one of them costs no other.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NixError::NotPinned`] if the package set is not pinned, and otherwise the first error. The other packages are
+    /// installed then, as far as they can be.
+    pub(crate) async fn install_missing(
+        &self,
+        agent: &AgentId,
+        packages: &[Attribute],
+        cancel: &CancellationToken,
+    ) -> Result<(), NixError> {
+        self.require_pin()?;
+        let error = match Box::pin(self.install(agent, packages, cancel, &|_| {})).await {
+            Ok(_) => return Ok(()),
+            Err(error) if packages.len() < 2 => return Err(error),
+            Err(error) => error,
+        };
+        for package in packages {
+            if cancel.is_cancelled() {
+                break;
+            }
+            // The error is that of all together, which names one that fails.
+            drop(Box::pin(self.install(agent, std::slice::from_ref(package), cancel, &|_| {})).await);
+        }
+        Err(error)
     }
 
     /// Returns an agent's packages. A store that was never made has none, and is not made for this question.
@@ -183,6 +212,7 @@ mod tests {
         let (coder, never) = ("coder".parse().unwrap(), CancellationToken::new());
         let wanted = ["jq".parse().unwrap()];
         for refused in [
+            store.install_missing(&coder, &wanted, &never).await,
             store.install_ahead(&coder, &wanted, &never).await,
             store.is_ready_for(&coder, &wanted).await.map(drop),
         ] {

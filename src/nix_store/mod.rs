@@ -31,7 +31,7 @@ pub(crate) use flake::Flake;
 pub(crate) use go_back::ProfileDifference;
 pub(crate) use manifest::InstalledPackage;
 pub use package::Attribute;
-pub(crate) use package_list::missing_packages;
+pub(crate) use package_list::{missing_packages, packages_to_bring};
 pub use pin::Pin;
 pub use store::PackageStore;
 pub use stores::PackageStores;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{InstalledPackage, NixError};
+use super::{CarriedPackages, InstalledPackage, NixError};
 use crate::home::{Home, HomeError, atomic, instance};
 use crate::id::AgentId;
 
@@ -98,6 +98,14 @@ pub(crate) fn missing_packages(home: &Home, agent: &AgentId) -> Option<MissingPa
     list.finding(agent, &instance::read(home).ok()?)
 }
 
+/// Returns what an agent lacks in this home, or `None` if it lacks nothing or nothing is recorded.
+pub(crate) fn packages_to_bring(home: &Home, agent: &AgentId) -> Option<CarriedPackages> {
+    let list = PackageList::read(home, agent).ok()?;
+    let here = instance::read(home).ok()?;
+    let missing = list.missing(&here);
+    (!missing.is_empty()).then(|| CarriedPackages::of(missing.into_iter().map(str::to_owned)))
+}
+
 /// Takes note that an agent has come to another engine by this home: it lacks its packages there in all other homes.
 ///
 /// # Errors
@@ -179,7 +187,7 @@ mod tests {
         list.write(&home, &coder).unwrap();
         assert!(list.missing("other").is_empty());
         forget_other_homes(&home, &coder).unwrap();
-        assert!(missing_packages(&home, &coder).is_none(), "they came along");
+        assert!(packages_to_bring(&home, &coder).is_none(), "they came along");
         assert_eq!(PackageList::read(&home, &coder).unwrap().missing("other"), ["jq"]);
     }
 
@@ -205,7 +213,10 @@ mod tests {
         let list = PackageList { homes: BTreeMap::new(), ..list };
         std::fs::write(home.package_list(&coder), serde_json::json!(list).to_string()).unwrap();
         assert!(missing_packages(&home, &coder).is_some());
+        let bring = packages_to_bring(&home, &coder).unwrap();
+        assert_eq!((bring.names().as_str(), bring.others), ("hello", vec!["github:a/b#hello".to_owned()]));
         std::fs::write(home.package_list(&coder), "{").unwrap();
+        assert!(packages_to_bring(&home, &coder).is_none());
         assert!(missing_packages(&home, &coder).is_none(), "a damaged list says nothing");
     }
 }

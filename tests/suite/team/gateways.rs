@@ -4,6 +4,7 @@
 mod bridges;
 mod checkpoints;
 mod http;
+mod packages;
 mod quota;
 mod schedules;
 mod servers;
