@@ -75,9 +75,18 @@ fn the_objects_are_valid_by_the_published_definitions() {
     let mut pod = objects.pod.clone();
     pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = json!("root");
     assert!(!is_valid(&pod));
-    let mut pod = objects.pod;
-    pod["spec"]["volumes"][1] = json!({"name": "tmp", "hostPath": {"path": "/"}});
+    let mut pod = objects.pod.clone();
+    pod["spec"]["volumes"][1]["emptyDir"]["sizeLimit"] = json!("64 MB");
     assert!(!is_valid(&pod));
+    // So is what lacks a field that it must have.
+    let mut pod = objects.pod;
+    pod["spec"]["volumes"][1] = json!({"name": "tmp", "hostPath": {}});
+    assert!(!is_valid(&pod));
+    let pod = built(&agent("coder"), None).pod;
+    for (mut object, field) in [(pod, "containers"), (objects.policy, "podSelector")] {
+        assert!(object["spec"].as_object_mut().unwrap().remove(field).is_some());
+        assert!(!is_valid(&object), "{field}");
+    }
 }
 
 /// The rules of the Pod Security Standards' profile "restricted", and what flock asks for beyond them.
