@@ -44,8 +44,10 @@ const JOBS_TIMEOUT: Duration = Duration::from_secs(180);
 #[derive(Clone, Debug)]
 pub(crate) struct LostEngine {
     pub(crate) name: EngineName,
-    /// The person who gives it up.
+    /// The person who gives it up, or `system`.
     pub(crate) by: String,
+    /// Set if no person has said that it is gone: a workspace is given up only for the files of its newest checkpoint.
+    pub(crate) needs_newest: bool,
 }
 
 /// The state of a workspace that was given up.
@@ -61,6 +63,13 @@ pub(crate) enum Replacement {
     Empty(Option<CheckpointError>),
     /// Not all of its files are back. The rest is done before the agent's next turn.
     Waiting(CheckpointError),
+    /// It is not given up, because the files of its newest checkpoint are needed and are not all there.
+    Kept {
+        /// The number of that checkpoint, if the home has one.
+        newest: Option<u64>,
+        /// The error of the second place, if it could not be asked for them.
+        problem: Option<CheckpointError>,
+    },
 }
 
 /// Files of an engine that is gone which are not back yet. Their agent has no turn before they are.
@@ -87,8 +96,8 @@ struct GivenUp {
 
 impl Checkpoints {
     /// Gives up the workspace of an agent in an engine that is gone. The folder that takes its place gets the files of the
-    /// newest checkpoint, which is brought from the second place if none is here. If the workspace was given up before, only
-    /// its files are put back.
+    /// newest checkpoint, which is brought from the second place if none is here, or if [`LostEngine::needs_newest`] asks for one
+    /// that is damaged here. If the workspace was given up before, only its files are put back.
     ///
     /// # Errors
     ///
@@ -101,29 +110,34 @@ impl Checkpoints {
         engine: &LostEngine,
     ) -> Result<Replacement, CheckpointError> {
         let replaced = self.give_up(agent, engine, false).await?;
-        let config = self.config();
-        let Some(settings) = config.blobs.as_ref().filter(|_| matches!(replaced, Replacement::Empty(_)))
-        else {
-            return Ok(replaced);
+        let (number, is_done) = match &replaced {
+            Replacement::Empty(_) => (None, true),
+            Replacement::Kept { newest, .. } => (*newest, false),
+            Replacement::Restored { .. } | Replacement::Waiting(_) => return Ok(replaced),
         };
+        let config = self.config();
+        let Some(settings) = &config.blobs else { return Ok(replaced) };
         let store = blob::open(self.home(), settings);
         let request = PullRequest {
             home: self.home(),
             agent,
             settings: config.checkpoints,
-            number: None,
+            number,
             by: &engine.by,
             fence: self.store().syncer().fence().clone(),
         };
         let problem = match Box::pin(remote::pull(request, &store)).await {
-            Ok(_) => match self.give_up(agent, engine, true).await {
+            Ok(_) => match self.give_up(agent, engine, is_done).await {
                 Ok(replaced) => return Ok(replaced),
                 Err(error) => Some(error),
             },
             Err(CheckpointError::NotStored { .. }) => None,
             Err(error) => Some(error),
         };
-        Ok(Replacement::Empty(problem))
+        Ok(match replaced {
+            Replacement::Kept { newest, .. } => Replacement::Kept { newest, problem },
+            _ => Replacement::Empty(problem),
+        })
     }
 
     /// Gives up a workspace, unless that is done, and puts back what a checkpoint of this machine has.
@@ -138,6 +152,15 @@ impl Checkpoints {
         let turn_runs = sessions.iter().any(|session| session.running);
         let engine = engine.clone();
         let work = move |mut store: AgentStore| -> Result<Replacement, CheckpointError> {
+            if engine.needs_newest && store.is_in(&engine.name)? {
+                let newest = newest(&store)?;
+                if newest.as_ref().is_none_or(|record| !is_usable(&store.objects, record)) {
+                    return Ok(Replacement::Kept {
+                        newest: newest.map(|record| record.number),
+                        problem: None,
+                    });
+                }
+            }
             let Some(given_up) = write_down(&store, &engine, is_done)? else {
                 return Ok(Replacement::Empty(None));
             };
@@ -272,11 +295,29 @@ fn newest_whole<'r>(
     interrupted: Option<&Journal>,
     records: &'r [CheckpointRecord],
 ) -> Option<&'r CheckpointRecord> {
+    newest_first(interrupted, records).find(|record| is_usable(objects, record))
+}
+
+/// Returns the record whose files a workspace should have, whether or not they are stored.
+fn newest(store: &AgentStore) -> Result<Option<CheckpointRecord>, CheckpointError> {
+    let interrupted = Journal::read(&store.folder)?;
+    let records = store.log.read()?;
+    Ok(newest_first(interrupted.as_ref(), &records).next().cloned())
+}
+
+/// Returns the records with files, newest first. The one to which a rewind was interrupted comes before them.
+fn newest_first<'r>(
+    interrupted: Option<&Journal>,
+    records: &'r [CheckpointRecord],
+) -> impl Iterator<Item = &'r CheckpointRecord> + use<'r> {
     let wanted = interrupted.and_then(|journal| journal.files.as_ref()).map(|files| files.wanted);
-    let newest = || records.iter().rev();
-    let first = wanted.and_then(|tree| newest().find(|record| record.files == Some(tree)));
-    let is_usable = |record: &&CheckpointRecord| record.files.is_some_and(|tree| is_whole(objects, tree));
-    first.into_iter().chain(newest()).find(is_usable)
+    let first = wanted.and_then(|tree| records.iter().rev().find(|record| record.files == Some(tree)));
+    first.into_iter().chain(records.iter().rev().filter(|record| record.files.is_some()))
+}
+
+/// Returns `true` if all files of a checkpoint are stored.
+fn is_usable(objects: &Objects, record: &CheckpointRecord) -> bool {
+    record.files.is_some_and(|tree| is_whole(objects, tree))
 }
 
 /// Returns `true` if everything in a tree is stored and undamaged.

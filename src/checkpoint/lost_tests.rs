@@ -100,7 +100,7 @@ impl Stage {
         let name: EngineName = "far".parse().unwrap();
         let there = elsewhere::mark(&self.agent.workspace, &Mark::new(&name, &self.agent.id)).unwrap();
         std::fs::remove_dir_all(there.unwrap()).unwrap();
-        LostEngine { name, by: "human:ann".to_owned() }
+        LostEngine { name, by: "human:ann".to_owned(), needs_newest: false }
     }
 
     /// Loses the workspace with its engine.
@@ -200,7 +200,8 @@ async fn files_that_are_not_back_yet_are_named_and_come_back_before_the_next_tur
 
     // A second attempt has the same aim, also when nothing else has happened in between.
     begin().await.unwrap().unwrap();
-    let engine = LostEngine { name: "far".parse().unwrap(), by: "human:ann".to_owned() };
+    let name = "far".parse().unwrap();
+    let engine = LostEngine { name, by: "human:ann".to_owned(), needs_newest: false };
     let replaced = stage.checkpoints.replace_lost(&stage.agent, &engine).await.unwrap();
     assert!(matches!(replaced, Replacement::Restored { .. }), "{replaced:?}");
     assert_eq!((stage.texts(), lost()), (texts(Some("2"), Some("2")), None));
@@ -275,6 +276,53 @@ async fn a_damaged_state_is_passed_over_for_the_one_before_it() {
     assert_eq!(stage.texts(), texts(Some("0"), None));
     let is_lost = |record: &CheckpointRecord| matches!(record.reason, Reason::Lost { .. });
     assert_eq!(stage.records().await.iter().filter(|record| is_lost(record)).count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_word_of_a_person_only_the_newest_files_take_the_place() {
+    let place = tempfile::tempdir().unwrap();
+    let stage = Stage::after_two_turns(Some(place.path())).await;
+    let home = stage.team.swarm.home();
+    let store = blob::open(home, stage.team.swarm.config().blobs.as_ref().unwrap());
+    let number = stage.records().await.last().unwrap().number;
+    let is_there = || elsewhere::engine_of(&stage.agent.workspace).is_some();
+    let lose = || async {
+        let engine = LostEngine { needs_newest: true, ..stage.move_away() };
+        stage.checkpoints.replace_lost(&stage.agent, &engine).await.unwrap()
+    };
+    remote::push_and_sweep(home, &stage.agent.id, &store, 4).await.unwrap().unwrap();
+
+    // The second place mends the newest state, before the one before it is taken.
+    stage.damage("2");
+    let replaced = lose().await;
+    assert!(matches!(replaced, Replacement::Restored { .. }), "{replaced:?}");
+    assert_eq!(stage.texts(), texts(Some("2"), Some("2")));
+
+    // Or it has the only one. Nothing is there to compare it with.
+    std::fs::remove_dir_all(stage.folder()).unwrap();
+    let replaced = lose().await;
+    assert!(matches!(replaced, Replacement::Restored { .. }), "{replaced:?}");
+    assert_eq!(stage.texts(), texts(Some("2"), Some("2")));
+
+    // It can't be asked.
+    std::fs::remove_dir_all(stage.folder()).unwrap();
+    std::fs::remove_dir_all(place.path()).unwrap();
+    let replaced = lose().await;
+    assert!(matches!(replaced, Replacement::Kept { newest: None, problem: Some(_) }), "{replaced:?}");
+    assert!(is_there());
+
+    // There is none. The state before the newest one is whole, but older.
+    let stage = Stage::after_two_turns(None).await;
+    stage.damage("2");
+    let engine = LostEngine { needs_newest: true, ..stage.move_away() };
+    let replaced = stage.checkpoints.replace_lost(&stage.agent, &engine).await.unwrap();
+    let newest = match replaced {
+        Replacement::Kept { newest, problem: None } => newest,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(newest, Some(number));
+    assert!(elsewhere::engine_of(&stage.agent.workspace).is_some());
+    assert!(!journal::path(&stage.folder()).exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

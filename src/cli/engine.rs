@@ -9,8 +9,8 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::reconnect::{Reconnector, Repeat};
-use super::{Context, Exit, Failure, images, person};
-use crate::config::{self, ClusterAddress, Config, EngineAddress, docker, engines, secret};
+use super::{Context, Exit, Failure, images, person, token};
+use crate::config::{self, ClusterAddress, Config, EngineAddress, EngineSettings, docker, engines, secret};
 use crate::error::{Kind, to_mend};
 use crate::gateway::routes::engines::{DrainBody, NewEngine};
 use crate::home::Home;
@@ -201,6 +201,9 @@ struct AddArgs {
     /// Memory that the limits of its agents may add up to, as in 16g [default: no limit]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
+    /// Silence after which its agents are placed on other engines, as in 30m; for another machine only [default: never]
+    #[arg(long, value_name = "TIME", value_parser = token::lifetime)]
+    lost_after: Option<Duration>,
 }
 
 /// Time that a request may take. A check makes a sandbox, and a removal stops all that are there.
@@ -239,6 +242,11 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
             Some(size.ok_or_else(refused)?)
         }
     };
+    let lost_after = EngineSettings {
+        lost_after: args.lost_after,
+        ..EngineSettings::new(args.name.clone(), Some(args.address.clone()))
+    };
+    lost_after.check_lost_after().map_err(|why| usage(format!("--lost-after {why}")))?;
     let home = context.writable_home()?;
     let wanted = NewEngine {
         name: args.name.clone(),
@@ -246,6 +254,7 @@ fn add(args: &AddArgs, context: &Context) -> Result<Exit, Failure> {
         runtime: args.runtime.clone(),
         labels: args.labels.clone(),
         memory,
+        lost_after_minutes: lost_after.lost_after_minutes(),
         image: args.cluster.image(),
         storage: args.cluster.storage()?,
         storage_class: args.cluster.storage_class(),
@@ -385,6 +394,8 @@ fn show(name: &EngineName, check: bool, context: &Context) -> Result<Exit, Failu
     row("labels", words(&engine["labels"]));
     row("runtime", text(&engine["runtime"]).to_owned());
     row("memory", memory(engine));
+    let lost_after = engine["lostAfterMinutes"].as_u64();
+    row("lost after", lost_after.map_or_else(String::new, |minutes| format!("{minutes} minutes of silence")));
     for agent in items(&engine["agents"]) {
         row("agent", agent_text(agent));
     }

@@ -1,5 +1,8 @@
 //! The `engines` block: container engines besides the machine's own, and the labels by which agents are placed on them.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::ConfigError;
@@ -15,6 +18,9 @@ use crate::id::{AgentId, EngineName};
 /// The memory limit of the sandbox in which an engine is tried, in bytes.
 const TRIAL_MEMORY: u64 = 256 << 20;
 
+/// The silence after which the agents of an engine can be placed elsewhere. Nothing runs there any more after the shortest.
+const LOST_AFTER: RangeInclusive<Duration> = Duration::from_secs(5 * 60)..=Duration::from_secs(30 * 86_400);
+
 /// The settings of a container engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSettings {
@@ -29,6 +35,8 @@ pub struct EngineSettings {
     pub memory: Option<u64>,
     /// Set while its agents move to other engines and no agent is placed on it.
     pub is_draining: bool,
+    /// The silence after which its agents are placed on other engines, in whole minutes. `None` is never.
+    pub lost_after: Option<Duration>,
     /// The settings of a Kubernetes cluster. `None` for every other engine.
     pub cluster: Option<ClusterSettings>,
 }
@@ -44,7 +52,28 @@ impl EngineSettings {
             labels: Vec::new(),
             memory: None,
             is_draining: false,
+            lost_after: None,
             cluster: None,
+        }
+    }
+
+    /// Returns the minutes of [`Self::lost_after`], as the configuration and the API have them.
+    #[must_use]
+    pub(crate) fn lost_after_minutes(&self) -> Option<u64> {
+        self.lost_after.map(|after| after.as_secs() / 60)
+    }
+
+    /// Checks the silence after which the engine is lost. The error continues a sentence that begins with the setting.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine can't have it. One of this machine works on its files, also while it does not answer.
+    pub(crate) fn check_lost_after(&self) -> Result<(), &'static str> {
+        match self.lost_after {
+            None => Ok(()),
+            Some(_) if !self.is_remote() => Err("is for an engine on another machine only"),
+            Some(after) if !LOST_AFTER.contains(&after) => Err("must be from 5 minutes to 30 days"),
+            Some(_) => Ok(()),
         }
     }
 
@@ -122,6 +151,9 @@ impl EngineSettings {
         if self.is_draining {
             set("drain", json!(true));
         }
+        if let Some(minutes) = self.lost_after_minutes() {
+            set("lostAfterMinutes", json!(minutes));
+        }
         if let Some(cluster) = &self.cluster {
             set("image", json!(cluster.image));
             set("storage", json!(cluster.storage));
@@ -133,7 +165,7 @@ impl EngineSettings {
     }
 }
 
-/// Reads `{<name>: {address, runtime, labels, memory, drain, image, storage, storageClass}}`.
+/// Reads `{<name>: {address, runtime, labels, memory, drain, lostAfterMinutes, image, storage, storageClass}}`.
 pub(super) fn engines(view: &View<'_>) -> Result<Vec<EngineSettings>, Problem> {
     let mut engines = Vec::new();
     for (name, entry) in view.entries()? {
@@ -144,7 +176,17 @@ pub(super) fn engines(view: &View<'_>) -> Result<Vec<EngineSettings>, Problem> {
 }
 
 fn engine(name: &str, view: &View<'_>) -> Result<EngineSettings, Problem> {
-    view.only(&["address", "runtime", "labels", "memory", "drain", "image", "storage", "storageClass"])?;
+    view.only(&[
+        "address",
+        "runtime",
+        "labels",
+        "memory",
+        "drain",
+        "lostAfterMinutes",
+        "image",
+        "storage",
+        "storageClass",
+    ])?;
     let name: EngineName = name.parse().map_err(|error| view.problem(&format!("is not usable: {error}")))?;
     let address = view.get("address")?;
     let found = address.text()?;
@@ -158,7 +200,8 @@ fn engine(name: &str, view: &View<'_>) -> Result<EngineSettings, Problem> {
         None => {}
     }
     let cluster = cluster_settings(view, found.as_deref())?;
-    Ok(EngineSettings {
+    let lost_after = view.get("lostAfterMinutes")?;
+    let settings = EngineSettings {
         name,
         address: found,
         cluster,
@@ -166,7 +209,16 @@ fn engine(name: &str, view: &View<'_>) -> Result<EngineSettings, Problem> {
         labels: labels(&view.get("labels")?)?,
         memory: docker::memory(&view.get("memory")?)?,
         is_draining: view.get("drain")?.flag()?.unwrap_or_default(),
-    })
+        lost_after: lost_after.number()?.map(minutes),
+    };
+    settings.check_lost_after().map_err(|why| lost_after.problem(why))?;
+    Ok(settings)
+}
+
+/// Returns the time of this many minutes.
+#[must_use]
+pub(crate) const fn minutes(number: u64) -> Duration {
+    Duration::from_secs(number.saturating_mul(60))
 }
 
 /// Reads the settings that only a cluster has.
@@ -302,6 +354,7 @@ mod tests {
                 storage: 20 << 30,
                 storage_class: Some("fast".into()),
             }),
+            lost_after: Some(minutes(30)),
             ..EngineSettings::new("far".parse().unwrap(), Some("k8s://work/flock".into()))
         };
         assert!(far.as_cluster().is_some() && second.as_cluster().is_none() && far.is_remote());
@@ -335,6 +388,21 @@ mod tests {
                 "the reference of an image",
             ),
             (json!({"b": {"address": "ssh://gpu", "image": "a"}}), "engines.b.image", "for a cluster only"),
+            (
+                json!({"b": {"address": "unix:///run/d.sock", "lostAfterMinutes": 30}}),
+                "engines.b.lostAfterMinutes",
+                "is for an engine on another machine only",
+            ),
+            (
+                json!({"b": {"address": "ssh://gpu", "lostAfterMinutes": 4}}),
+                "engines.b.lostAfterMinutes",
+                "must be from 5 minutes to 30 days",
+            ),
+            (
+                json!({"b": {"address": "ssh://gpu", "lostAfterMinutes": u64::MAX}}),
+                "engines.b.lostAfterMinutes",
+                "must be from 5 minutes to 30 days",
+            ),
             (json!({"B": {"address": "unix:///run/d.sock"}}), "engines.B", "is not usable"),
             (json!({"local": {"labels": ["a b"]}}), "engines.local.labels", "labels, each of 1 to 40"),
             (json!({"local": {"memory": "1k"}}), "engines.local.memory", "must be a size"),

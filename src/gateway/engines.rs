@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::error::ApiError;
+use super::lost_engines;
 use super::package_moves::PackageMoves;
 use super::state::Gateway;
 use crate::checkpoint::lost::{LostEngine, Replacement};
@@ -48,6 +49,8 @@ pub(crate) struct EngineView {
     /// The memory limits of its agents in bytes, added up.
     memory_used: u64,
     draining: bool,
+    /// Minutes of silence after which its agents are placed on other engines. `None` is never.
+    lost_after_minutes: Option<u64>,
     pub reachable: bool,
     /// The reason why it does not answer, and what to do.
     pub problem: Option<String>,
@@ -86,25 +89,28 @@ pub(crate) async fn all(swarm: &Swarm) -> Result<Vec<EngineView>, SandboxError> 
             is_placed(agent) && placed.get(&agent.id).is_some_and(|name| *name == found.name)
         };
         let there: Vec<&Agent> = config.agents.iter().filter(is_there).collect();
+        let problem = found.problem;
+        let is_leaving = problem.is_some() && known.lost_after.is_some();
         let agents = there.iter().map(|agent| {
             let planned = moves.get(&agent.id);
             let stuck = planned.and_then(|planned| planned.to.as_ref().err()).map(ToString::to_string);
             PlacedAgentView {
                 id: agent.id.clone(),
                 moves_to: planned.and_then(|planned| planned.to.as_ref().ok()).cloned(),
-                waits: stuck.or_else(|| waits.get(&agent.id).filter(|_| planned.is_some()).cloned()),
+                waits: stuck
+                    .or_else(|| waits.get(&agent.id).filter(|_| planned.is_some() || is_leaving).cloned()),
             }
         });
-        let problem = found.problem;
         EngineView {
             address: found.address,
+            lost_after_minutes: known.lost_after_minutes(),
+            hint: problem.as_ref().and_then(|problem| advice(&known, problem)),
             runtime: known.runtime,
             labels: known.labels,
             memory: known.memory,
             memory_used: there.iter().map(|agent| spec::memory_limit(agent)).sum(),
             draining: known.is_draining,
             reachable: problem.is_none(),
-            hint: problem.as_ref().and_then(|problem| advice(&found.name, problem)),
             problem: problem.as_ref().map(|problem| chain(problem)),
             agents: agents.collect(),
             name: found.name,
@@ -114,12 +120,16 @@ pub(crate) async fn all(swarm: &Swarm) -> Result<Vec<EngineView>, SandboxError> 
 }
 
 /// Returns what a person does about an engine that does not answer.
-pub(crate) fn advice(name: &EngineName, problem: &SandboxError) -> Option<String> {
+pub(crate) fn advice(known: &EngineSettings, problem: &SandboxError) -> Option<String> {
+    let name = &known.name;
     if name.is_local() {
         return problem.hint();
     }
     let way = problem.way_hint().unwrap_or_else(|| "start the engine again".to_owned());
-    Some(format!("{way}; to give it up: flock engine remove {name} --force"))
+    let later = known.lost_after_minutes().map_or_else(String::new, |minutes| {
+        format!("; after {minutes} minutes of silence its agents are placed elsewhere")
+    });
+    Some(format!("{way}{later}; to give it up: flock engine remove {name} --force"))
 }
 
 /// Returns the engines for the status, or `None` if only the machine's own is there.
@@ -193,6 +203,7 @@ pub(crate) async fn add(
         return Err(ApiError::conflict("conflict", format!("there is an engine {name} already"))
             .with_hint(format!("flock engine show {name}")));
     }
+    wanted.check_lost_after().map_err(|why| ApiError::invalid("usage", format!("lostAfterMinutes {why}")))?;
     if let Some(cluster) = &wanted.cluster {
         cluster.check().map_err(|(key, why)| ApiError::invalid("usage", format!("{key} {why}")))?;
     }
@@ -327,7 +338,7 @@ pub(crate) async fn remove(
         }
         left.push(format!("what this home has in the engine {name} may still be there: {}", chain(&error)));
     }
-    let engine = LostEngine { name: name.clone(), by: by.party.to_string() };
+    let engine = LostEngine { name: name.clone(), by: by.party.to_string(), needs_newest: false };
     // Before the agents are placed anew: until then, no sandbox has the folders.
     let given_up =
         workspaces.iter().map(|agent| Box::pin(lose_workspace(swarm, checkpoints, &engine, agent)));
@@ -451,6 +462,7 @@ async fn lose_workspace(
              to try again: flock storage pull {agent}",
             chain(&error)
         ),
+        Ok(Replacement::Kept { .. }) => format!("the workspace of {agent} is not given up"),
         Ok(Replacement::Waiting(error)) => format!(
             "{was}, and its files are not back yet: {}; {agent} has no turn before that is done; to try again: \
              flock checkpoint {agent}",
@@ -465,7 +477,7 @@ async fn lose_workspace(
 
 /// Returns the reason for which a workspace keeps its place in an engine that is lost: its checkpoints can't be used at this
 /// moment, and the next attempt may find them.
-fn reason_to_wait(agent: &AgentId, error: &CheckpointError) -> Option<String> {
+pub(super) fn reason_to_wait(agent: &AgentId, error: &CheckpointError) -> Option<String> {
     let text = chain(error);
     match error {
         CheckpointError::Busy(_) | CheckpointError::Home(HomeError::Held { .. }) => {
@@ -516,7 +528,7 @@ fn forget_certificates(home: &Home, name: &EngineName) {
     }
 }
 
-async fn answers(found: &AgentPlace) -> bool {
+pub(super) async fn answers(found: &AgentPlace) -> bool {
     match found {
         AgentPlace::Engine(found) => found.engine.first_ping().await.is_ok(),
         AgentPlace::Cluster(found) => found.client.ping().await.is_ok(),
@@ -551,6 +563,7 @@ async fn edit(
 /// Follows the changes of engines until the gateway stops.
 pub(crate) async fn watch(gateway: Arc<Gateway>, sandboxes: Arc<PlacedSandbox>) {
     // Apart from the moves, which may wait for an engine that does not answer.
+    tokio::spawn(lost_engines::watch(Arc::clone(&gateway), Arc::clone(&sandboxes)));
     tokio::spawn(leave_removed(sandboxes, gateway.stop.clone()));
     Box::pin(move_until_stop(&gateway)).await;
 }
@@ -859,7 +872,7 @@ mod tests {
     async fn a_workspace_that_another_engine_has_by_now_stays_there() {
         let scene = Scene::new("unix:///nothing/engine.sock");
         let (swarm, other) = (&scene.team.swarm, "other".parse::<EngineName>().unwrap());
-        let engine = LostEngine { name: scene.far.clone(), by: "human:ann".to_owned() };
+        let engine = LostEngine { name: scene.far.clone(), by: "human:ann".to_owned(), needs_newest: false };
         for agent in [id("tester"), id("gone")] {
             scene.mark(&agent, &other);
             let told = Box::pin(lose_workspace(swarm, &scene.checkpoints, &engine, &agent)).await;

@@ -40,6 +40,7 @@ mod heartbeat;
 pub(crate) mod idempotency;
 pub mod lifecycle;
 pub(crate) mod limits;
+mod lost_engines;
 pub mod mcp;
 pub(crate) mod metrics;
 pub mod middleware;

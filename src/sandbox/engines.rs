@@ -580,6 +580,50 @@ impl Engines {
         Ok(decide(&self.silent().await))
     }
 
+    /// Returns the engine on which an agent can go on whose own is lost. It is not placed there yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::NoPlace`] if no other engine fits, and [`SandboxError::Placements`] if the database fails.
+    pub(crate) async fn beside_lost(
+        &self,
+        agent: &Agent,
+        lost: &EngineName,
+    ) -> Result<EngineName, SandboxError> {
+        self.choose_beside(agent, lost, &self.silent().await).await
+    }
+
+    /// Places an agent whose engine is lost on another one. It must have nothing there that it could not go on without.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::beside_lost`] does. The agent then stays where it is.
+    pub(crate) async fn leave_lost(
+        &self,
+        agent: &Agent,
+        lost: &EngineName,
+    ) -> Result<EngineName, SandboxError> {
+        let silent = self.silent().await;
+        let _placing = self.placing.lock().await;
+        let to = self.choose_beside(agent, lost, &silent).await?;
+        self.put(&agent.id, &to).await?;
+        Ok(to)
+    }
+
+    async fn choose_beside(
+        &self,
+        agent: &Agent,
+        lost: &EngineName,
+        silent: &[EngineName],
+    ) -> Result<EngineName, SandboxError> {
+        let (config, placed) = ((self.config)(), self.placements().await?);
+        let mut offers = Occupancy::new(&config, &placed).offers(silent);
+        // It may answer again at this moment.
+        offers.retain(|offer| offer.name != *lost);
+        let chosen = placement::place(&needs(&self.home, &config, agent), &offers, None);
+        chosen.map(named).map_err(|source| SandboxError::NoPlace { agent: agent.id.clone(), source })
+    }
+
     /// Notes why an agent has not moved yet, or that it waits for nothing.
     pub(crate) fn note_wait(&self, agent: &AgentId, reason: Option<String>) {
         let mut waiting = lock(&self.waiting);
@@ -628,6 +672,15 @@ impl Engines {
             // The drain was ended meanwhile.
             None => Ok(planned.from.clone()),
         }
+    }
+}
+
+/// Returns the engine that was chosen for an agent that is on none.
+fn named(chosen: Placement) -> EngineName {
+    match chosen {
+        Placement::Place(name) | Placement::Move(name) => name,
+        // Without a current engine the decision is neither of these.
+        Placement::Stay | Placement::Stuck(_) => EngineName::local(),
     }
 }
 

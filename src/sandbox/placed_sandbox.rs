@@ -77,6 +77,18 @@ impl PlacedSandbox {
         self.clusters.leave_removed();
     }
 
+    /// Removes the sandbox that an agent has left on an engine that did not answer, unless it is placed there again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine does not remove it, or if the database fails.
+    pub(crate) async fn end_leftover(&self, agent: &AgentId, on: &AgentPlace) -> Result<(), SandboxError> {
+        match on {
+            AgentPlace::Engine(on) => self.docker.end_leftover(agent, on).await,
+            AgentPlace::Cluster(on) => self.clusters.end_leftover(agent, on).await,
+        }
+    }
+
     /// Brings all sandboxes in line with `standing`, now and when they are created later. The wish counts from the call on,
     /// also before the future is polled.
     ///

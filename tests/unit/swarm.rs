@@ -29,9 +29,13 @@ impl Team {
 
     /// Creates a team of which other gateways may have agents, too.
     pub(crate) fn in_group(ownership: Arc<Ownership>) -> Self {
-        let mut team = Self::new();
-        Arc::get_mut(&mut team.swarm).unwrap().ownership = ownership;
-        team
+        Self::new().owned_by(ownership)
+    }
+
+    /// Lets other gateways have agents of the team, too.
+    pub(crate) fn owned_by(mut self, ownership: Arc<Ownership>) -> Self {
+        Arc::get_mut(&mut self.swarm).unwrap().ownership = ownership;
+        self
     }
 
     /// Creates a team with a change to flock's own settings.

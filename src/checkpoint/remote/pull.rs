@@ -27,9 +27,9 @@ use crate::checkpoint::record::{CheckpointRecord, Reason};
 use crate::checkpoint::tree::{Node, Tree};
 use crate::config::{Agent, CheckpointSettings};
 use crate::fault_point::{self, FaultPoint};
-use crate::home::Home;
 use crate::home::scratch::ScratchDir;
 use crate::home::write_fence::WriteFence;
+use crate::home::{Home, elsewhere};
 use crate::id::AgentId;
 
 /// A checkpoint that was brought here.
@@ -271,9 +271,12 @@ impl Adding {
             pulled.number = here.number;
             return Ok(pulled);
         }
-        let present = store.scan(&AtomicBool::new(false))?.tree;
-        let changes = diff(&store.objects, Some(present), self.record.files)?;
-        pulled.is_in_use = changes.iter().any(|change| change.before.is_some());
+        // What a workspace on another machine has is not known here, and may be beyond reach.
+        pulled.is_in_use = elsewhere::engine_of(&self.agent.workspace).is_some() || {
+            let present = store.scan(&AtomicBool::new(false))?.tree;
+            let changes = diff(&store.objects, Some(present), self.record.files)?;
+            changes.iter().any(|change| change.before.is_some())
+        };
         pulled.number = records
             .iter()
             .map(|record| record.number)

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use super::super::team;
 use super::check::{Check, CheckState};
-use crate::config::{Config, SandboxMode};
+use crate::config::{Config, EngineSettings, SandboxMode};
 use crate::home::Home;
-use crate::id::EngineName;
 use crate::nix_store::{self, Flake, NixError, Pin};
 use crate::sandbox::advisory::{self, Advisory, Component};
 use crate::sandbox::engine::{Engine, Versions};
@@ -67,8 +66,7 @@ pub(crate) async fn others(home: &Home, config: &Config) -> Vec<Check> {
                 }
             };
             let is_good = checks.iter().all(|check| check.ok);
-            let mut checks: Vec<_> =
-                checks.into_iter().map(|check| of_other(&settings.name, check)).collect();
+            let mut checks: Vec<_> = checks.into_iter().map(|check| of_other(settings, check)).collect();
             if is_good && is_remote {
                 checks.extend(workspaces(home, &place).await);
             }
@@ -110,12 +108,19 @@ async fn workspaces(home: &Home, place: &AgentPlace) -> Vec<Check> {
     checks
 }
 
-fn of_other(name: &EngineName, check: EngineCheck) -> Check {
+fn of_other(settings: &EngineSettings, check: EngineCheck) -> Check {
     const NAME: &str = "engines";
+    let name = &settings.name;
     let text = format!("{name}, {}: {}", check.name, check.message);
     if check.ok {
         return Check::ok(NAME, text);
     }
+    let text = match settings.lost_after_minutes() {
+        Some(minutes) if check.name == "engine" => {
+            format!("{text}; after {minutes} minutes of silence its agents are placed elsewhere")
+        }
+        _ => text,
+    };
     Check::bad(NAME, text, check.hint.unwrap_or_else(|| format!("flock engine show {name}")))
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::team;
 use super::collect::{TIMEOUT, known};
 use super::report::DockerReport;
-use crate::config::Config;
+use crate::config::{Config, EngineSettings};
 use crate::error::{Explain as _, chain, to_mend};
 use crate::gateway::engines::advice;
 use crate::home::Home;
@@ -35,7 +35,8 @@ pub(crate) async fn others(home: &Home, config: Option<&Config>) -> Option<Value
     let engines = team::engines(home, config);
     let placed = engines.placements().await.unwrap_or_default();
     let view = |found: AskedEngine| {
-        let known = config.engines.iter().find(|engine| engine.name == found.name);
+        let known = config.engines.iter().find(|engine| engine.name == found.name).cloned();
+        let known = known.unwrap_or_else(|| EngineSettings::new(found.name.clone(), None));
         let agents = placed.iter().filter(|(_, engine)| **engine == found.name);
         let agents: Vec<Value> =
             agents.map(|(agent, _)| json!({"id": agent, "movesTo": null, "waits": null})).collect();
@@ -43,13 +44,14 @@ pub(crate) async fn others(home: &Home, config: Option<&Config>) -> Option<Value
         json!({
             "name": found.name,
             "address": found.address,
-            "runtime": known.and_then(|known| known.runtime.as_ref()),
-            "labels": known.map_or(&[][..], |known| &known.labels),
-            "memory": known.and_then(|known| known.memory),
-            "draining": known.is_some_and(|known| known.is_draining),
+            "runtime": known.runtime,
+            "labels": known.labels,
+            "memory": known.memory,
+            "draining": known.is_draining,
+            "lostAfterMinutes": known.lost_after_minutes(),
             "reachable": problem.is_none(),
             "problem": problem.as_ref().map(|problem| chain(problem)),
-            "hint": problem.as_ref().and_then(|problem| advice(&found.name, problem)),
+            "hint": problem.as_ref().and_then(|problem| advice(&known, problem)),
             "agents": agents,
         })
     };

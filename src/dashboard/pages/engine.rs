@@ -33,6 +33,8 @@ pub(super) struct PlacedEngine {
     /// These limits, added up.
     pub memory_used: u64,
     pub draining: bool,
+    /// Minutes of silence after which its agents are placed on other engines.
+    pub lost_after_minutes: Option<u64>,
     pub reachable: bool,
     pub problem: Option<String>,
     /// What helps.

@@ -337,6 +337,7 @@ pub(super) const TEXTS: Texts = Texts {
     engine_ready: "ready",
     engine_draining: "draining",
     engine_silent: "does not answer",
+    engine_lost_after: "after {} minutes of silence, its agents are placed elsewhere",
     engine_of_agent_silent: "its engine {} does not answer",
     labels: "Labels",
     address: "Address",

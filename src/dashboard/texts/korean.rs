@@ -337,6 +337,7 @@ pub(super) const TEXTS: Texts = Texts {
     engine_ready: "준비됨",
     engine_draining: "비우는 중",
     engine_silent: "응답하지 않음",
+    engine_lost_after: "{}분 동안 응답이 없으면 에이전트를 다른 엔진에 배치합니다",
     engine_of_agent_silent: "엔진 {}이(가) 응답하지 않음",
     labels: "라벨",
     address: "주소",

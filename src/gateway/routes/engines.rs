@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{JsonResult, TeamState};
-use crate::config::{ClusterAddress, ClusterSettings, EngineSettings, cluster};
+use crate::config::{self, ClusterAddress, ClusterSettings, EngineSettings, cluster};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::engines;
@@ -34,6 +34,9 @@ pub(crate) struct NewEngine {
     /// Memory in bytes that the limits of its agents may add up to.
     #[serde(default)]
     pub(crate) memory: Option<u64>,
+    /// Minutes of silence after which its agents are placed on other engines.
+    #[serde(default)]
+    pub(crate) lost_after_minutes: Option<u64>,
     /// The image of the sandboxes in a cluster, which has the helper in it.
     #[serde(default)]
     pub(crate) image: Option<String>,
@@ -120,6 +123,7 @@ pub(crate) async fn add(
         runtime: wanted.runtime,
         labels,
         memory: wanted.memory,
+        lost_after: wanted.lost_after_minutes.map(config::engines::minutes),
         cluster,
         ..EngineSettings::new(wanted.name.clone(), Some(wanted.address))
     };

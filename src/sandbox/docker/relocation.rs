@@ -93,6 +93,27 @@ impl DockerSandbox {
         Ok(Relocation::Done(to))
     }
 
+    /// Removes the container that an agent has left on an engine that did not answer, unless it is placed there again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the container can't be removed or is not this home's, or if the database fails.
+    pub(crate) async fn end_leftover(&self, agent: &AgentId, on: &PlacedEngine) -> Result<(), SandboxError> {
+        let slot = self.slot(agent);
+        // Nobody makes a container meanwhile.
+        let _making = slot.making.lock().await;
+        if *self.engines.place_of_id(agent).await?.name() == on.name {
+            return Ok(());
+        }
+        slot.forget_if(|live| Arc::ptr_eq(live.engine(), &on.engine));
+        let name = names::sandbox(&self.home, agent);
+        if let Some(found) = containers::find_own(&on.engine, &self.home, &name).await? {
+            containers::remove(&on.engine, &found.id).await?;
+            tracing::info!(%agent, engine = %on.name, "the sandbox that an agent had left there was removed");
+        }
+        Ok(())
+    }
+
     /// Brings an agent's workspace back from an engine on another machine. The volume there is removed when the files are here.
     async fn bring_back(&self, agent: &AgentId, from: &PlacedEngine) -> Result<(), SandboxError> {
         let config = (self.config)();

@@ -41,6 +41,22 @@ impl KubernetesSandbox {
         }
     }
 
+    /// Removes the pod that an agent has left in a cluster that did not answer, unless it is placed there again.
+    ///
+    /// # Errors
+    ///
+    /// Returns the refusal of the cluster, or an error if the database fails.
+    pub(crate) async fn end_leftover(&self, agent: &AgentId, on: &PlacedCluster) -> Result<(), SandboxError> {
+        let slot = self.slot(agent);
+        // Nobody makes a pod meanwhile.
+        let _making = slot.making.lock().await;
+        if *self.engines.place_of_id(agent).await?.name() == on.name {
+            return Ok(());
+        }
+        slot.forget_if(|live| Arc::ptr_eq(&live.cluster, &on.client));
+        remove_sandbox(on, &self.home, agent).await
+    }
+
     /// Removes all pods of the home in all clusters. Volumes stay.
     ///
     /// # Errors

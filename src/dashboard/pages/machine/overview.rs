@@ -248,6 +248,8 @@ struct EngineView {
     is_good: bool,
     /// The reason why it does not answer, and what helps.
     problem: Option<(String, Option<String>)>,
+    /// The silence after which its agents are placed elsewhere, in words.
+    lost_after: Option<String>,
     agents: Vec<String>,
     memory: String,
     labels: String,
@@ -266,6 +268,9 @@ impl EngineView {
             state,
             is_good,
             problem: engine.problem.map(|problem| (problem, engine.hint)),
+            lost_after: engine
+                .lost_after_minutes
+                .map(|minutes| fill(texts.engine_lost_after, &[&minutes.to_string()])),
             agents: engine.agents.iter().map(PlacedAgent::text).collect(),
             memory: match engine.memory {
                 Some(most) => fill(texts.used_of, &[&used, &bytes(most)]),
@@ -480,7 +485,8 @@ mod tests {
     fn view(change: impl FnOnce(&mut serde_json::Value)) -> EngineView {
         let mut engine = json!({
             "name": "second", "address": "unix:///run/second/docker.sock", "runtime": null, "labels": ["gpu", "large"],
-            "memory": null, "memoryUsed": 3_u64 << 30, "draining": false, "reachable": true, "problem": null, "hint": null,
+            "memory": null, "memoryUsed": 3_u64 << 30, "draining": false,
+            "lostAfterMinutes": null, "reachable": true, "problem": null, "hint": null,
             "agents": [{"id": "coder", "movesTo": null, "waits": null}],
         });
         change(&mut engine);
@@ -493,6 +499,9 @@ mod tests {
         assert_eq!((ready.state, ready.is_good, ready.problem), ("ready", true, None));
         assert_eq!((ready.agents, ready.labels.as_str()), (vec!["coder".to_owned()], "gpu, large"));
         assert_eq!(ready.memory, "3.0 GiB, without a limit");
+        assert_eq!(ready.lost_after, None);
+        let lost = view(|engine| engine["lostAfterMinutes"] = json!(30)).lost_after;
+        assert_eq!(lost.as_deref(), Some("after 30 minutes of silence, its agents are placed elsewhere"));
         let limited = view(|engine| engine["memory"] = json!(8_u64 << 30));
         assert_eq!(limited.memory, "3.0 GiB of 8.0 GiB");
         let drained = view(|engine| engine["draining"] = json!(true));
