@@ -8,6 +8,10 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+/// Milliseconds by which the clock of another gateway may differ from this one's without harm. The clocks of a group may be
+/// five minutes apart, and one minute more is for what happens meanwhile.
+pub(crate) const MAX_DIFFERENCE: i64 = 6 * 60_000;
+
 /// Returns the present time in milliseconds since the Unix epoch, or 0 if the clock shows a time before 1970.
 #[must_use]
 pub fn unix_ms() -> i64 {

@@ -57,6 +57,16 @@ pub(crate) async fn set_expiry(store: &Store, request: &str, at: i64) {
         .unwrap();
 }
 
+/// Changes the times of a request to those of a gateway whose clock was behind by this number of milliseconds.
+pub(crate) async fn age_request(store: &Store, request: &str, by: i64) {
+    let sql = "UPDATE request SET created_at = created_at - ?2, expires_at = expires_at - ?2 WHERE id = ?1";
+    let id = request.to_owned();
+    store
+        .write("change a request", move |transaction| transaction.execute(sql, (id, by)).map(drop))
+        .await
+        .unwrap();
+}
+
 /// Tests of what only SQLite has, or that look into its file, by the beginnings of their names. They use SQLite whatever
 /// [`location`] says of others. `standalone/postgres.sh` does not run those of the store that never use a server.
 const OF_SQLITE: &[&str] = &[

@@ -27,7 +27,7 @@ pub(crate) mod view;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -73,6 +73,8 @@ pub struct Triage {
     tasks: TaskTracker,
     /// Ids of requests that wait for their beginning or run in this process.
     underway: Mutex<HashSet<String>>,
+    /// The time at which this process saw each open request first.
+    seen: Mutex<HashMap<String, Instant>>,
     stop: CancellationToken,
     restarting: AtomicBool,
     /// Held from the check of an agent's earlier requests until the new one is stored. Otherwise an agent that makes
@@ -92,6 +94,7 @@ impl Triage {
             executor,
             tasks: TaskTracker::new(),
             underway: Mutex::default(),
+            seen: Mutex::default(),
             stop: CancellationToken::new(),
             restarting: AtomicBool::new(false),
             asking: tokio::sync::Mutex::default(),

@@ -1,8 +1,9 @@
 //! Handles requests that are running or about to begin according to the database, but that no task of this process
 //! works on. They are left by an earlier process, another process decided about them, or their end could not be written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, messages, question};
 use crate::clock::unix_ms;
@@ -22,12 +23,10 @@ impl Triage {
     ///
     /// Returns the first error of the database.
     pub(super) async fn settle(self: &Arc<Self>) -> Result<(), StoreError> {
-        // A new request is begun by its caller in a moment, and the caller waits for the result. So requests younger
-        // than one sweep are left alone.
-        let begun_by =
-            unix_ms().saturating_sub(i64::try_from(SWEEP_INTERVAL.as_millis()).unwrap_or(i64::MAX));
+        // A new request is begun by its caller in a moment, and the caller waits for the result. So requests that are new
+        // here are left alone for the time of one sweep.
         let taken_up = self.take_up_ended().await;
-        self.recover_orphans_before(begun_by).await?;
+        self.recover_orphans(SWEEP_INTERVAL).await?;
         taken_up
     }
 
@@ -41,7 +40,7 @@ impl Triage {
         let Some(row) = self.swarm.store().requests().find(id).await? else { return Ok(()) };
         if row.state == RequestState::Denied {
             self.decline(&row.id);
-        } else if may_begin(&row, i64::MAX) && self.is_ours(&row) {
+        } else if may_begin(&row, true) && self.is_ours(&row) {
             self.begin(row.id, None);
         }
         Ok(())
@@ -56,16 +55,14 @@ impl Triage {
         }
     }
 
-    /// Ends and begins requests as [`Self::settle`] does, with a given limit: requests that need no decision are begun, and
-    /// questions of gateways that are gone are ended, only if they were made before this time. Until then another gateway may
-    /// know more of where a server runs.
-    pub(super) async fn recover_orphans_before(
-        self: &Arc<Self>,
-        asked_before: i64,
-    ) -> Result<(), StoreError> {
+    /// Ends and begins requests as [`Self::settle`] does, with a given patience: requests that need no decision are begun, and
+    /// questions of gateways that are gone are ended, only if this gateway has known them for this long. Until then another
+    /// gateway may know more of where a server runs.
+    pub(super) async fn recover_orphans(self: &Arc<Self>, patience: Duration) -> Result<(), StoreError> {
         let store = self.swarm.store();
         let before: HashMap<String, RequestState> =
             store.requests().list(true, MAX_ROWS).await?.into_iter().map(|row| (row.id, row.state)).collect();
+        let known = self.known_for(&before, patience);
         // Taken between the two reads. A request with the same state in both, and not under way in between, was neither
         // begun nor ended meanwhile.
         let underway = lock(&self.underway).clone();
@@ -74,8 +71,8 @@ impl Triage {
             if before.get(&row.id) != Some(&row.state) || underway.contains(&row.id) {
                 continue;
             }
-            let is_lost =
-                row.kind == question::KIND && row.created_at < asked_before && self.is_lost(&row).await;
+            let is_known = known.contains(&row.id);
+            let is_lost = row.kind == question::KIND && is_known && self.is_lost(&row).await;
             // Another gateway does it.
             if !is_lost && !self.is_ours(&row) {
                 continue;
@@ -84,7 +81,7 @@ impl Triage {
                 RequestState::Running => self.end_lost(&row).await,
                 _ if is_lost => self.end_question(&row.id, row.level).await,
                 _ => {
-                    if may_begin(&row, asked_before) {
+                    if may_begin(&row, is_known) {
                         self.begin(row.id.clone(), None);
                     }
                     Ok(())
@@ -102,6 +99,19 @@ impl Triage {
         failed.map_or(Ok(()), Err)
     }
 
+    /// Returns the ids of the open requests that this gateway has known for this long. The times in their rows are by the
+    /// clocks of the gateways that made them, which may differ by minutes.
+    fn known_for(&self, open: &HashMap<String, RequestState>, patience: Duration) -> HashSet<String> {
+        let now = Instant::now();
+        let mut seen = lock(&self.seen);
+        seen.retain(|id, _| open.contains_key(id));
+        for id in open.keys() {
+            seen.entry(id.clone()).or_insert(now);
+        }
+        let known = seen.iter().filter(|(_, since)| now.saturating_duration_since(**since) >= patience);
+        known.map(|(id, _)| id.clone()).collect()
+    }
+
     async fn end_lost(&self, row: &RequestRow) -> Result<(), StoreError> {
         let now = unix_ms();
         let news = messages::results(row, &format!("Your request {} was {OUTCOME_UNKNOWN}.", row.id), now);
@@ -114,11 +124,11 @@ impl Triage {
     }
 }
 
-/// Returns `true` if a request has not begun, and either was approved, or needs no decision and was made before this time.
-fn may_begin(row: &RequestRow, asked_before: i64) -> bool {
+/// Returns `true` if a request has not begun, and either was approved, or needs no decision and is known for long enough.
+fn may_begin(row: &RequestRow, is_known: bool) -> bool {
     match row.state {
         RequestState::Approved => true,
-        RequestState::Triage => row.kind != "other" && !row.asks_sysadmin && row.created_at < asked_before,
+        RequestState::Triage => row.kind != "other" && !row.asks_sysadmin && is_known,
         _ => false,
     }
 }

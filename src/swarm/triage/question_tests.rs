@@ -5,10 +5,13 @@ use std::time::Duration;
 use super::*;
 use crate::mcp::{PersonAnswer, Question};
 use crate::provider::BoxFuture as Waiting;
-use crate::store::LeaseSubject;
+use crate::store::{LeaseSubject, testing};
 use crate::swarm::lease::Ownership;
 use crate::swarm::triage::question;
 use crate::tool::CallContext;
+
+/// The difference between the clocks of two gateways, in milliseconds.
+const FIVE_MINUTES: i64 = 300_000;
 
 /// A question with the field `table`, which is required, and `rows`, which has a default.
 fn asked() -> Request {
@@ -202,7 +205,7 @@ async fn a_question_is_answered_where_its_call_waits_and_not_where_its_agent_is(
     runs_server.answer(&row.id, (row.sha256.clone(), &given), &owner()).await.unwrap();
     for gateway in [&has_agent, &runs_server] {
         gateway.take_up_decision(&row.id).await.unwrap();
-        gateway.recover_orphans_before(i64::MAX).await.unwrap();
+        gateway.recover_orphans(Duration::ZERO).await.unwrap();
     }
     assert!(has_agent.underway.lock().unwrap().is_empty(), "it is not the one that passes it on");
     let approved = rig.row(&row.id).await;
@@ -246,14 +249,15 @@ async fn a_question_of_a_gateway_that_is_gone_is_ended_by_the_next_one() {
                     // It would have passed the answer on.
                     continue;
                 }
-                gateway.recover_orphans_before(i64::MAX).await.unwrap();
+                gateway.recover_orphans(Duration::ZERO).await.unwrap();
                 assert_eq!(rig.row(&row.id).await.state, before);
             }
             let next = rig.beside(next);
-            // A call may have begun meanwhile that this gateway does not know of.
-            next.recover_orphans_before(row.created_at).await.unwrap();
+            // A call may have begun meanwhile that this gateway does not know of, at one whose clock is behind.
+            testing::age_request(rig.triage.swarm().store(), &row.id, FIVE_MINUTES).await;
+            next.recover_orphans(SWEEP_INTERVAL).await.unwrap();
             assert_eq!(rig.row(&row.id).await.state, before);
-            next.recover_orphans_before(i64::MAX).await.unwrap();
+            next.recover_orphans(Duration::ZERO).await.unwrap();
             let ended = if is_begun { RequestState::Failed } else { RequestState::Expired };
             assert_eq!(rig.row(&row.id).await.state, ended);
             assert_eq!(rig.items(&session("coder")).await, Vec::<String>::new());
@@ -266,6 +270,21 @@ async fn a_question_of_a_gateway_that_is_gone_is_ended_by_the_next_one() {
             assert_eq!(answer.await, PersonAnswer::Cancelled);
         }
     }
+}
+
+#[tokio::test]
+async fn a_gateway_whose_clock_is_ahead_does_not_end_the_questions_of_another_one() {
+    let rig = Rig::new().await;
+    let (_answer, row) = rig.question(&context()).await;
+    let store = rig.triage.swarm().store();
+    // It is over by this clock, and not by that of the gateway that asks.
+    testing::age_request(store, &row.id, FIVE_MINUTES + 59_000).await;
+    rig.triage.sweep().await.unwrap();
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Waiting);
+    // It is over by every clock, and nobody has ended it.
+    testing::age_request(store, &row.id, FIVE_MINUTES).await;
+    rig.triage.sweep().await.unwrap();
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Expired);
 }
 
 #[tokio::test]

@@ -2,11 +2,12 @@
 //! granted elsewhere, and the look at each decision of another process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, execution, messages, view};
-use crate::clock::unix_ms;
+use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, execution, messages, question, view};
+use crate::clock::{MAX_DIFFERENCE, unix_ms};
 use crate::home::scratch;
 use crate::store::{
     Along, LeaseSubject, Notice, NoticeKind, RequestRow, RequestState, RequestStep, RequestTransition,
@@ -25,7 +26,7 @@ impl Triage {
         self.swarm.expire_outdated().await?;
         self.list_older_grants().await?;
         self.remove_stale_folders().await;
-        self.recover_orphans_before(i64::MAX).await
+        self.recover_orphans(Duration::ZERO).await
     }
 
     /// Removes the folders of commands that an earlier process ran. A folder of this process is never among them: its
@@ -85,12 +86,14 @@ impl Triage {
         }
     }
 
-    /// Expires the requests that nobody decided in time.
+    /// Expires the requests that nobody decided in time. A question lives for minutes by the clock of the gateway where its call
+    /// waits, which ends it on time. Here it is ended only after it is over by every clock.
     pub(crate) async fn sweep(&self) -> Result<(), StoreError> {
         let now = unix_ms();
         for row in self.swarm.store().requests().list(true, MAX_ROWS).await? {
             // What runs has begun in time, however long it takes.
-            if row.expires_at > now || row.state == RequestState::Running {
+            let margin = if row.kind == question::KIND { MAX_DIFFERENCE } else { 0 };
+            if row.expires_at.saturating_add(margin) > now || row.state == RequestState::Running {
                 continue;
             }
             let news = format!("Your request {} expired undecided.", row.id);
