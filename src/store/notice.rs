@@ -34,7 +34,7 @@ pub enum NoticeKind {
     Quota,
     /// The tools of MCP servers, and who may call them.
     Server,
-    /// A decision about a request of an agent, by the id of the request.
+    /// A decision about a request of an agent, or its end without one, by the id of the request.
     Request,
 }
 

@@ -985,7 +985,7 @@ async fn a_grant_that_another_process_changes_is_looked_up_again() {
 }
 
 #[tokio::test]
-async fn a_gateway_hears_of_each_decision_about_a_request() {
+async fn a_gateway_hears_of_each_decision_about_a_request_and_of_its_end_without_one() {
     let Some(place) = Place::new() else { return };
     drop(place.open());
     let (_store, mut notices) = listening(&place.home).await;
@@ -994,6 +994,7 @@ async fn a_gateway_hears_of_each_decision_about_a_request() {
     add_request(&other, "r-1", Level::Red, RequestState::Waiting).await;
     add_request(&other, "r-2", Level::Red, RequestState::Waiting).await;
     add_request(&other, "r-3", Level::Yellow, RequestState::Triage).await;
+    add_request(&other, "r-4", Level::Red, RequestState::Waiting).await;
     place.session().batch("UPDATE request SET asks_sysadmin = 1 WHERE id = 'r-3'").unwrap();
     let along = |number| Along::audit(entry(number));
     let requests = other.requests();
@@ -1001,9 +1002,10 @@ async fn a_gateway_hears_of_each_decision_about_a_request() {
         approve(&other, "r-1", &body_digest(BODY), 10).await,
         requests.step("r-2".to_owned(), RequestStep::Deny, None, along(2), 10).await.unwrap(),
         requests.release("r-3".to_owned(), "fine".to_owned(), along(3), 10).await.unwrap(),
+        requests.step("r-4".to_owned(), RequestStep::Expire, None, along(4), 10).await.unwrap(),
     ];
     assert!(decided.iter().all(|moved| matches!(moved, RequestTransition::Done(_))), "{decided:?}");
-    for id in ["r-1", "r-2", "r-3"] {
+    for id in ["r-1", "r-2", "r-3", "r-4"] {
         assert_eq!(heard(&mut notices, NoticeKind::Request).await, about(NoticeKind::Request, id));
     }
 }

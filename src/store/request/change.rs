@@ -128,7 +128,8 @@ impl Requests<&Store> {
                 )?
                 .execute((&id, &result, decided_by, decides.then_some(now)))?;
             along.write(transaction, now)?;
-            if decides {
+            // A call may wait for the answer at another gateway.
+            if decides || step == RequestStep::Expire {
                 transaction.tell(NoticeKind::Request, &id);
             }
             // What is done is a grant from now on.

@@ -30,17 +30,16 @@ impl Triage {
         taken_up
     }
 
-    /// Acts on a decision that another process may have recorded: begins a request that this gateway carries out, or declines
-    /// a question that waits here.
+    /// Acts on a decision that another process may have recorded: begins a request that this gateway carries out, or tells the
+    /// call that waits here of the end of its question.
     ///
     /// # Errors
     ///
     /// Returns the error of the database.
     pub(super) async fn take_up_decision(self: &Arc<Self>, id: &str) -> Result<(), StoreError> {
         let Some(row) = self.swarm.store().requests().find(id).await? else { return Ok(()) };
-        if row.state == RequestState::Denied {
-            self.decline(&row.id);
-        } else if may_begin(&row, true) && self.is_ours(&row) {
+        self.take_up_end(&row.id, row.state);
+        if may_begin(&row, true) && self.is_ours(&row) {
             self.begin(row.id, None);
         }
         Ok(())

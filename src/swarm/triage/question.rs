@@ -2,7 +2,7 @@
 //! shown, or denies it. Unlike others it is over with the call that it belongs to, and its answer goes to the server alone.
 //!
 //! Of several gateways, the one that makes the call waits for the answer. The values are in no record, so an answer is passed on
-//! to it. A denial is in the database, which tells it.
+//! to it. A denial and an end are in the database, which tells it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,14 +191,21 @@ impl Triage {
     pub(super) async fn take_up_ended(&self) -> Result<(), StoreError> {
         let asked: Vec<String> = lock(&self.questions).keys().cloned().collect();
         for id in asked {
-            match self.swarm.store().requests().find(&id).await?.map(|row| row.state) {
-                Some(RequestState::Denied) => self.decline(&id),
-                // Nobody can answer it any more. The call is told by the end of the channel.
-                Some(RequestState::Expired) => drop(lock(&self.questions).remove(&id)),
-                _ => {}
+            if let Some(row) = self.swarm.store().requests().find(&id).await? {
+                self.take_up_end(&id, row.state);
             }
         }
         Ok(())
+    }
+
+    /// Tells the call that waits here, if any, that its question is over in this state.
+    pub(super) fn take_up_end(&self, id: &str, state: RequestState) {
+        match state {
+            RequestState::Denied => self.decline(id),
+            // Nobody can answer it any more. The call is told by the end of the channel.
+            RequestState::Expired => drop(lock(&self.questions).remove(id)),
+            _ => {}
+        }
     }
 
     /// Returns `true` if the call that an open question belongs to is gone, and this gateway is the one that ends the question.

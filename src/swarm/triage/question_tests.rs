@@ -266,7 +266,7 @@ async fn a_question_of_a_gateway_that_is_gone_is_ended_by_the_next_one() {
                 continue;
             }
             // If it only seemed to be gone, its call does not wait for what can't come any more.
-            gone.settle().await.unwrap();
+            gone.take_up_decision(&row.id).await.unwrap();
             assert_eq!(answer.await, PersonAnswer::Cancelled);
         }
     }
