@@ -198,13 +198,14 @@ pub async fn read(store: &dyn BlobStore) -> Result<Option<Owner>, BlobError> {
     }
 }
 
-/// Makes sure that the store is this home's before something is written to it or deleted in it.
+/// Makes sure that the store is this home's before something is written to it or deleted in it. Returns the time since which it
+/// is. That is another one after somebody has [taken](take) it, and then nothing is known of its contents.
 ///
 /// # Errors
 ///
 /// Returns [`BlobError::Foreign`] if it is another home's, and [`BlobError::Lost`] if it was this home's and has no mark
 /// any more.
-pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> {
+pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<i64, BlobError> {
     let (mut marker, alone) = (Marker::of(home)?, Marker::alone(home)?);
     let mut found = read(store).await?;
     if found.is_none() {
@@ -212,10 +213,13 @@ pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> 
             return Err(BlobError::Lost { place: store.place().to_owned() });
         }
         marker.draw_secret()?;
-        if write(store, &marker.mark(unix_ms()), Condition::Absent).await? == Put::Exists {
-            found = read(store).await?;
-        }
+        let mark = marker.mark(unix_ms());
+        found = match write(store, &mark, Condition::Absent).await? {
+            Put::Written => Some(mark),
+            Put::Exists => read(store).await?,
+        };
     }
+    let since = found.as_ref().map_or(0, |found| found.since);
     if let Some(found) = found.filter(|found| !marker.knows(found)) {
         if !marker.knows_as_old(&found) && !alone.is_some_and(|alone| alone.knows_any(&found)) {
             return Err(BlobError::Foreign { place: store.place().to_owned() });
@@ -223,7 +227,8 @@ pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> 
         marker.draw_secret()?;
         write(store, &marker.mark(found.since), Condition::Any).await?;
     }
-    Ok(marker.remember(store)?)
+    marker.remember(store)?;
+    Ok(since)
 }
 
 /// Replaces a mark that this home has written for itself alone, although it shares the files of other gateways, by theirs. They
@@ -235,7 +240,7 @@ pub async fn claim(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> 
 pub async fn share(home: &Home, store: &dyn BlobStore) -> Result<(), BlobError> {
     let Some(alone) = Marker::alone(home)?.filter(|alone| alone.remembers(store)) else { return Ok(()) };
     match read(store).await? {
-        Some(found) if alone.knows_any(&found) => claim(home, store).await,
+        Some(found) if alone.knows_any(&found) => claim(home, store).await.map(drop),
         _ => Ok(()),
     }
 }

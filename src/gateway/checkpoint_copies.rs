@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::storage_status::{CopyReport, CopyReporter};
-use crate::blob::BlobStore;
+use crate::blob::{BlobStore, owner};
 use crate::checkpoint::remote::progress::{CheckpointMark, CopyKind};
 use crate::checkpoint::remote::push_and_sweep;
 use crate::config::{Config, Live};
@@ -86,7 +86,15 @@ impl Copies {
         }
         self.agents.retain(|id, _| config.agent(id).is_some());
         self.reporter.retain(|id| config.agents.iter().any(|agent| agent.id.as_str() == id));
-        let due = self.due(&config);
+        let mut due = self.due(&config);
+        // A place that can't be claimed fails below, for each agent.
+        if !due.is_empty()
+            && let Ok(since) = owner::claim(&self.home, &*store).await
+            && self.reporter.is_taken_again(since)
+        {
+            self.agents.clear();
+            due = self.due(&config);
+        }
         // They are shown before the first of them is copied, which may take long.
         due.iter().for_each(|id| self.reporter.note_waiting(id.as_str()));
         if self.reporter.is_waiting() {

@@ -50,6 +50,8 @@ pub(super) struct CopyReporter {
     report: Arc<CopyReport>,
     /// The store, and the settings that it was opened with.
     store: Option<(Arc<BlobSettings>, Arc<dyn BlobStore>)>,
+    /// The time since which this store is the home's, as its mark says. Unset before it was claimed.
+    since: Option<i64>,
     /// The copies in this store.
     progress: CopyProgress,
     /// The place and the time of the last copy.
@@ -68,7 +70,7 @@ impl CopyReporter {
         let last = earlier.as_ref().and_then(|progress| Some((progress.place.clone(), progress.copied_at?)));
         report.set(earlier);
         let progress = CopyProgress::default();
-        Self { home: home.clone(), kind, report, store: None, progress, last, told: None }
+        Self { home: home.clone(), kind, report, store: None, since: None, progress, last, told: None }
     }
 
     /// Returns the store of these settings, and `true` if it was opened now, so that nothing is known of it.
@@ -77,6 +79,7 @@ impl CopyReporter {
         settings: Option<&Arc<BlobSettings>>,
     ) -> Option<(Arc<dyn BlobStore>, bool)> {
         let Some(settings) = settings else {
+            self.since = None;
             if self.store.take().is_some() {
                 self.progress = CopyProgress::default();
                 self.tell();
@@ -88,6 +91,7 @@ impl CopyReporter {
         {
             return Some((Arc::clone(store), false));
         }
+        self.since = None;
         let store = blob::open(&self.home, settings);
         let place = store.place().to_owned();
         let copied_at = self.last.as_ref().filter(|(of, _)| *of == place).map(|(_, at)| *at);
@@ -95,6 +99,12 @@ impl CopyReporter {
         self.progress = CopyProgress { place, copied_at, ..CopyProgress::default() };
         self.show();
         Some((store, true))
+    }
+
+    /// Notes the time since which the store is this home's. Returns `true` if it was another one before: somebody has taken the
+    /// store again, perhaps because it was emptied, so that nothing is known of it.
+    pub(super) fn is_taken_again(&mut self, since: i64) -> bool {
+        self.since.replace(since).is_some_and(|before| before != since)
     }
 
     /// Forgets the failures of the subjects, which are agents or vaults, that are not there any more.
@@ -213,6 +223,21 @@ mod tests {
         drop(reporter);
         assert_eq!(report.get(), None);
         assert_eq!(CopyProgress::read(&home, KIND).unwrap(), told);
+    }
+
+    #[test]
+    fn a_place_that_was_taken_again_is_noticed_once_and_another_one_is_none() {
+        let root = tempfile::tempdir().unwrap();
+        let home = Home::new(root.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let mut reporter = CopyReporter::begin(&home, KIND, Arc::new(CopyReport::default()));
+        reporter.store(Some(&folder("/mnt/nas"))).unwrap();
+        let noticed = [5, 5, 7, 7].map(|since| reporter.is_taken_again(since));
+        assert_eq!(noticed, [false, false, true, false]);
+        reporter.store(Some(&folder("/mnt/other"))).unwrap();
+        assert!(!reporter.is_taken_again(9));
+        assert!(reporter.store(None).is_none());
+        assert!(!reporter.is_taken_again(11));
     }
 
     #[test]

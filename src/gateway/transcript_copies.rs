@@ -177,7 +177,7 @@ impl Copies {
         self.reporter.tell();
     }
 
-    /// Forgets what is known about a place that is not the home's any more.
+    /// Forgets what is known about a place that is not the home's any more, or was taken again.
     fn forget_place(&mut self) {
         (self.seen, self.present, self.looks) = (HashMap::new(), None, HashMap::new());
     }
@@ -260,13 +260,16 @@ impl Copies {
 
     /// Makes sure once in a look that the place is this home's.
     async fn claim(
-        &self,
+        &mut self,
         blobs: &Arc<dyn BlobStore>,
         is_claimed: &mut bool,
     ) -> Result<(), TranscriptCopyError> {
         if !*is_claimed {
-            owner::claim(&self.home, &**blobs).await?;
+            let since = owner::claim(&self.home, &**blobs).await?;
             *is_claimed = true;
+            if self.reporter.is_taken_again(since) {
+                self.forget_place();
+            }
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub(crate) async fn watch(
     let home = live.home().clone();
     let reporter = CopyReporter::begin(&home, CopyKind::Vault, report);
     let vaults = Arc::new(Vaults::new(&home));
-    let mut copies = Copies { home, vaults, fence, known: HashMap::new(), reporter };
+    let mut copies = Copies { home, vaults, fence, known: HashMap::new(), is_taken_again: false, reporter };
     // What is on its way may be given up at any point: the next start copies it again.
     while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
         if stop.run_until_cancelled(copies.look(&live)).await.is_none() {
@@ -51,6 +51,8 @@ struct Copies {
     fence: WriteFence,
     /// The knowledge of the copies of each vault, and the time of its next sweep.
     known: HashMap<FolderName, (VaultCopies, Instant)>,
+    /// `true` if the place was taken again, so that what is known of it counts no more after this look.
+    is_taken_again: bool,
     reporter: CopyReporter,
 }
 
@@ -76,6 +78,9 @@ impl Copies {
                 Err(error) => self.reporter.note_failure(name.as_str(), &error),
             }
         }
+        if std::mem::take(&mut self.is_taken_again) {
+            self.known.clear();
+        }
         self.reporter.tell();
     }
 
@@ -92,8 +97,9 @@ impl Copies {
         // Nothing is written or deleted for a vault that never had a file.
         let is_sweep_due = copies.has_files() && *next_sweep <= Instant::now();
         if (look.is_some() || is_sweep_due) && !*is_claimed {
-            owner::claim(&self.home, &**store).await?;
+            let since = owner::claim(&self.home, &**store).await?;
             *is_claimed = true;
+            self.is_taken_again |= self.reporter.is_taken_again(since);
         }
         let mut problem = None;
         if let Some(look) = look {

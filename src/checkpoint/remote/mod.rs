@@ -63,6 +63,8 @@ pub(crate) struct NewestCopy {
     pub(crate) number: u64,
     /// The time of the checkpoint, in Unix milliseconds.
     pub(crate) at: i64,
+    /// The time since which the place is this home's. It is another one after the place was emptied and taken again.
+    since: i64,
 }
 
 /// The most bytes of a small file of the home.
@@ -134,10 +136,13 @@ fn lock(folder: &Path, agent: &AgentId) -> Result<Lock, CheckpointError> {
 }
 
 /// The contents of which this machine knows that they are in the store belong to these keys, and to the time since contents
-/// were deleted last: by this home, by one that had taken the store, or before this home was restored from a backup.
+/// were deleted last: by this home, by one that had taken the store, or before this home was restored from a backup. A person
+/// who has emptied the store takes it again.
 struct Scope {
     place: String,
     agent: AgentId,
+    /// The time since which the store is this home's, in Unix milliseconds.
+    since: i64,
     epoch: String,
 }
 
@@ -145,22 +150,22 @@ struct Scope {
 const MAX_EPOCH: usize = 64;
 
 impl Scope {
-    /// Reads the epoch from the store.
-    async fn read(store: &dyn BlobStore, agent: &AgentId) -> Result<Self, BlobError> {
+    /// Reads the epoch from a store that is this home's `since` a time.
+    async fn read(store: &dyn BlobStore, agent: &AgentId, since: i64) -> Result<Self, BlobError> {
         let epoch = match store.get(&keys::epoch(agent)?, None).await {
             // Nothing was deleted yet.
             Err(error) if error.is_missing() => bytes::Bytes::new(),
             found => found?,
         };
         let epoch = String::from_utf8_lossy(&epoch[..epoch.len().min(MAX_EPOCH)]).into_owned();
-        Ok(Self { place: store.place().to_owned(), agent: agent.clone(), epoch })
+        Ok(Self { place: store.place().to_owned(), agent: agent.clone(), since, epoch })
     }
 
     /// Begins another epoch, before contents are deleted.
-    async fn renew(store: &dyn BlobStore, agent: &AgentId) -> Result<Self, BlobError> {
+    async fn renew(store: &dyn BlobStore, agent: &AgentId, since: i64) -> Result<Self, BlobError> {
         let epoch = uuid::Uuid::new_v4().simple().to_string();
         store.put(&keys::epoch(agent)?, epoch.clone().into(), Condition::Any).await?;
-        Ok(Self { place: store.place().to_owned(), agent: agent.clone(), epoch })
+        Ok(Self { place: store.place().to_owned(), agent: agent.clone(), since, epoch })
     }
 }
 

@@ -69,31 +69,32 @@ pub(crate) async fn push(
     // Also one that people can't choose: the end of the last turn is what a lost disk would cost.
     let Some(record) = records.into_iter().rfind(|record| record.files.is_some()) else { return Ok(None) };
     let copy = StoredCheckpoint { number: record.number, at: record.at };
-    let newest = NewestCopy::read(home, agent, store.place())?;
-    if newest.is_some_and(|newest| (newest.number, newest.at) == (copy.number, copy.at)) {
+    // First, because what is known of the place does not count any more if it was taken again since.
+    let since = owner::claim(home, &**store).await?;
+    let (place, owned) = (store.place().to_owned(), agent.clone());
+    let made = NewestCopy { place, agent: owned, number: copy.number, at: copy.at, since };
+    if NewestCopy::read(home, agent, store.place())?.as_ref() == Some(&made) {
         return Ok(None);
     }
-    owner::claim(home, &**store).await?;
-    let pushed = write(&folder, agent, store, &record).await?;
+    let pushed = write(&folder, agent, store, (&record, since)).await?;
     let checkpoint = CopyRecord { format: FORMAT, agent: agent.clone(), checkpoint: record };
     let bytes = serde_json::to_vec(&checkpoint)
         .map_err(|error| CheckpointError::io("write the record of", &folder)(error.into()))?;
     store.put(&keys::record(agent, copy)?, bytes.into(), Condition::Any).await?;
     fault_point::reach(FaultPoint::Copying);
-    let (place, agent) = (store.place().to_owned(), agent.clone());
-    NewestCopy { place, agent, number: copy.number, at: copy.at }.write(home)?;
+    made.write(home)?;
     Ok(Some(pushed))
 }
 
-/// Writes everything that the store lacks of a checkpoint's contents.
+/// Writes everything that the store lacks of a checkpoint's contents. It is this home's `since` a time.
 async fn write(
     folder: &Path,
     agent: &AgentId,
     store: &Arc<dyn BlobStore>,
-    record: &CheckpointRecord,
+    (record, since): (&CheckpointRecord, i64),
 ) -> Result<PushedCheckpoint, CheckpointError> {
     let objects = Arc::new(Objects::reader(folder));
-    let (owned, scope) = (folder.to_owned(), Scope::read(&**store, agent).await?);
+    let (owned, scope) = (folder.to_owned(), Scope::read(&**store, agent, since).await?);
     let (stored, is_known) = blocking(move || Stored::open(&owned, &scope)).await?;
     let mut present = HashSet::new();
     if !is_known {

@@ -99,10 +99,10 @@ impl Stored {
 }
 
 fn digest(scope: &Scope) -> [u8; ID] {
-    let Scope { place, agent, epoch } = scope;
+    let Scope { place, agent, since, epoch } = scope;
     // The number is that of the rules of a sweep. An earlier version kept trees of which it had deleted a part, so what it
     // has written counts for nothing.
-    Sha256::digest(format!("2\0{place}\0{agent}\0{epoch}")).into()
+    Sha256::digest(format!("2\0{place}\0{agent}\0{since}\0{epoch}")).into()
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn scope(place: &str, agent: &str, epoch: &str) -> Scope {
-        Scope { place: place.into(), agent: agent.parse().unwrap(), epoch: epoch.into() }
+        Scope { place: place.into(), agent: agent.parse().unwrap(), since: 1, epoch: epoch.into() }
     }
 
     #[test]
@@ -134,7 +134,9 @@ mod tests {
         stored.retain(&later, |id| id == ids[1]).unwrap();
         let (stored, _) = Stored::open(folder.path(), &later).unwrap();
         assert!(!stored.has(ids[0]) && stored.has(ids[1]));
-        for other in [scope("two", "coder", "2"), scope("one", "tester", "2"), one] {
+        for other in
+            [scope("two", "coder", "2"), scope("one", "tester", "2"), Scope { since: 2, ..later }, one]
+        {
             let (stored, is_known) = Stored::open(folder.path(), &other).unwrap();
             assert!(!is_known && !stored.has(ids[1]));
         }

@@ -56,7 +56,7 @@ pub(crate) async fn sweep(
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     made.map_err(CheckpointError::io("make the folder", &folder))?;
     let _alone = lock(&folder, agent)?;
-    owner::claim(home, &**store).await?;
+    let since = owner::claim(home, &**store).await?;
     let mut copies = list(&**store, agent).await?;
     let surplus = copies.split_off(keep.max(1).min(copies.len()));
     // An incomplete mark must delete nothing, so every record and tree is read before the first change.
@@ -82,8 +82,8 @@ pub(crate) async fn sweep(
     }
     if !doomed.is_empty() {
         // A kill leaves contents that are written once more, and never a name of one that is gone.
-        let before = Scope::read(&**store, agent).await?;
-        let after = Scope::renew(&**store, agent).await?;
+        let before = Scope::read(&**store, agent, since).await?;
+        let after = Scope::renew(&**store, agent, since).await?;
         fault_point::reach(FaultPoint::Copying);
         let forget = move || {
             let (mut stored, _) = Stored::open(&folder, &before)?;
@@ -118,13 +118,13 @@ pub(crate) async fn forget(
         Err(HomeError::Held { .. }) => return Err(CheckpointError::Copying(agent.clone())),
         lock => lock?,
     };
-    owner::claim(home, store).await?;
+    let since = owner::claim(home, store).await?;
     let copies = list(store, agent).await?;
     for copy in &copies {
         store.delete(&keys::record(agent, *copy)?).await?;
     }
     // A later agent of this name must not take contents for written that go now.
-    Scope::renew(store, agent).await?;
+    Scope::renew(store, agent, since).await?;
     for (key, _) in list_all(store, &keys::objects(agent)).await? {
         store.delete(&key).await?;
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::pull::PulledCheckpoint;
 use super::sweep::SweptCopies;
 use super::*;
-use crate::blob::{BlobError, Condition, open};
+use crate::blob::{BlobError, Condition, open, owner};
 use crate::checkpoint::agent_store::{AgentStore, NewCheckpoint};
 use crate::checkpoint::packages::{self, PackagesThen};
 use crate::checkpoint::record::Reason;
@@ -256,6 +256,34 @@ async fn only_what_is_new_is_copied() {
     fs_err::remove_file(machine.home.checkpoints(&machine.agent.id).join("copied.json")).unwrap();
     let third = machine.push(&stage).await.unwrap().unwrap();
     assert_eq!((third.number, third.contents), (second.number, 0));
+}
+
+#[tokio::test]
+async fn a_place_that_was_emptied_and_taken_again_gets_everything_again() {
+    let stage = Stage::new();
+    let machine = stage.machine("first");
+    machine.write("a", "one");
+    machine.write("b", "two");
+    machine.checkpoint();
+    for contents in [Some(3), None] {
+        assert_eq!(machine.push(&stage).await.unwrap().map(|pushed| pushed.contents), contents);
+    }
+    for is_newer in [false, true] {
+        fs_err::remove_dir_all(stage.file("checkpoints")).unwrap();
+        fs_err::remove_file(stage.file(owner::NAME)).unwrap();
+        let lost = machine.push(&stage).await.unwrap_err();
+        assert!(matches!(lost, CheckpointError::Blob(BlobError::Lost { .. })), "{lost}");
+        owner::take(&machine.home, &*stage.store).await.unwrap();
+        if is_newer {
+            machine.write("a", "three");
+            machine.checkpoint();
+        }
+        let again = machine.push(&stage).await.unwrap().unwrap();
+        assert_eq!(again.contents, 3, "both files and the workspace");
+        let other = stage.machine(&format!("other-{is_newer}"));
+        let pulled = other.pull(&stage, None).await.unwrap();
+        other.assert_has(pulled.number, &machine);
+    }
 }
 
 #[tokio::test]
