@@ -24,6 +24,9 @@ use crate::swarm::vault::{MAX_ENTRIES, VaultError, Vaults};
 /// The age from which on a change of a file shows in its stamp. Two changes at the same moment may have the same times.
 const SETTLED_MS: i64 = 2_000;
 
+/// The most records that may be there already under the times of a new one.
+const MAX_TAKEN: usize = 100;
+
 /// The facts that change whenever a file changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
@@ -304,7 +307,7 @@ async fn write_record(
     store: &dyn BlobStore,
 ) -> Result<VaultRecord, BlobError> {
     let mut record = VaultRecord { format: FORMAT, vault: vault.clone(), at, files };
-    loop {
+    for _ in 0..MAX_TAKEN {
         let bytes = serde_json::to_vec(&record).map_err(|error| BlobError::Refused {
             place: store.place().to_owned(),
             problem: error.to_string(),
@@ -317,6 +320,8 @@ async fn write_record(
         // Another process has written one at the same moment.
         record.at += 1;
     }
+    let problem = "it says of each new blob that it is there already".to_owned();
+    Err(BlobError::Refused { place: store.place().to_owned(), problem })
 }
 
 /// Deletes the records that the newest one makes superfluous. `all` are the times of all of them, newest first.

@@ -449,7 +449,8 @@ async fn a_copy_that_breaks_off_anywhere_leaves_only_whole_copies() {
         }
         let mut steps = 0;
         loop {
-            stage.store = Arc::new(Breaking { store: Arc::clone(&whole), left: AtomicUsize::new(steps) });
+            let left = AtomicUsize::new(steps);
+            stage.store = Arc::new(Breaking { store: Arc::clone(&whole), left, is_full: false });
             // A process that is killed knows nothing afterwards.
             stage.copies = VaultCopies::default();
             let copied = stage.copy().await;
@@ -487,10 +488,23 @@ async fn a_vault_that_a_person_gives_up_is_deleted_and_others_stay() {
     assert!(error.to_string().ends_with("no copy of a vault notes; it has copies of notes-2"), "{error}");
 }
 
+#[tokio::test]
+async fn a_store_that_says_of_every_record_that_it_exists_ends_the_copy() {
+    let mut stage = Stage::new();
+    stage.write("a.md", "text");
+    let breaking = Breaking { store: Arc::clone(&stage.store), left: AtomicUsize::new(1000), is_full: true };
+    stage.store = Arc::new(breaking);
+    let error = stage.copy().await.unwrap_err();
+    assert!(error.to_string().contains("that it is there already"), "{error}");
+    assert_eq!(stage.records().await, Vec::<i64>::new());
+}
+
 /// A store that fails after so many writes and deletions.
 struct Breaking {
     store: Arc<dyn BlobStore>,
     left: AtomicUsize,
+    /// `true` if it says of each new blob that it exists.
+    is_full: bool,
 }
 
 impl Breaking {
@@ -514,6 +528,9 @@ impl BlobStore for Breaking {
     ) -> BoxFuture<'a, Result<Put, BlobError>> {
         Box::pin(async move {
             self.step()?;
+            if self.is_full {
+                return Ok(Put::Exists);
+            }
             self.store.put(key, bytes, condition).await
         })
     }
