@@ -237,7 +237,7 @@ impl VaultCopies {
             let record = write_record(files, now.max(newest_at + 1), vault, &**store).await?;
             copied.is_new = true;
             all.insert(0, record.at);
-            tidy(&**store, vault, &all).await;
+            tidy(&**store, vault, &all, now).await;
             (newest_at, newest) = (record.at, Some(record));
         }
         let is_whole = copied.problem.is_none() && stamps.keys().all(|path| self.known.contains_key(path));
@@ -325,9 +325,9 @@ async fn write_record(
 }
 
 /// Deletes the records that the newest one makes superfluous. `all` are the times of all of them, newest first.
-async fn tidy(store: &dyn BlobStore, vault: &FolderName, all: &[i64]) {
+async fn tidy(store: &dyn BlobStore, vault: &FolderName, all: &[i64], now: i64) {
     let tidied = async {
-        for old in thin::surplus(all, unix_ms()) {
+        for old in thin::surplus(all, now) {
             store.delete(&keys::record(vault, old)?).await?;
             fault_point::reach(FaultPoint::Copying);
         }
