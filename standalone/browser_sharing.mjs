@@ -153,6 +153,7 @@ async function renewing(stage, page, theirs) {
     await card(page).getByRole("button", { name: `Revoke: ${NAME}.1` }).click();
     check("the first one is revoked", await until(SECONDS, async () => (await token(page, 1).count()) === 0), await card(page).innerText());
     check("which the page says", await says(page, "Revoked."), await said(page));
+    await visit(stage, theirs, "/dashboard");
     check("its browser is signed out", await isSignedOut(theirs, SECONDS), await textOf(theirs));
     const { tokens } = await now(stage);
     check("and only that", tokens.filter((one) => one.revokedAt === null).map((one) => one.name).join() === `${NAME}.2`, tokens);

@@ -74,6 +74,7 @@ mod stream_auth;
 mod tasks;
 pub(crate) mod team;
 pub(crate) mod telemetry;
+mod token_uses;
 pub mod tools;
 mod transcript_copies;
 pub(crate) mod turn_error;

@@ -26,6 +26,7 @@ use super::relay::{Relay, Ticket};
 use super::sign_in::{self, cookie::CookieNames, oidc::OidcSignIns};
 use super::skill_summary::SkillSummaryCell;
 use super::storage_status::CopyReports;
+use super::token_uses::TokenUses;
 use crate::agent::Engine;
 use crate::bridge::Bridges;
 use crate::checkpoint::{Checkpoints, TurnCheckpoints};
@@ -129,6 +130,8 @@ pub struct Gateway {
     pub(crate) skills: SkillSummaryCell,
     /// The progress of the copies in the second place.
     pub(crate) copies: CopyReports,
+    /// The uses of tokens that are being noted.
+    token_uses: Arc<TokenUses>,
     /// The key for push services.
     pub(crate) vapid: VapidKeyCell,
     /// The key by which the other gateways of a group know this one. Unset in a gateway without others.
@@ -194,6 +197,7 @@ impl Gateway {
                 doctor: DoctorRuns::default(),
                 skills: SkillSummaryCell::default(),
                 copies: CopyReports::default(),
+                token_uses: Arc::default(),
                 vapid: VapidKeyCell::default(),
                 peer_key: OnceLock::new(),
                 sharing: tokio::sync::Mutex::default(),
@@ -303,7 +307,8 @@ impl Gateway {
             let now = crate::clock::unix_ms();
             // A revoked or expired token counts as unknown.
             let Some(known) = known.filter(|known| known.is_good(now)) else { return Ok(None) };
-            self.note_use(&known, now).await;
+            // Who has a good token is let in at once, also if that can't be noted.
+            self.token_uses.note(self.swarm.store(), &known, now);
             // A stream ends when its caller is no longer the same, and a further use changes nothing of who that is.
             Ok(Some(ClientToken { used_at: None, ..known }))
         };
@@ -316,17 +321,6 @@ impl Gateway {
         match caller {
             Caller::Client(token) => self.caller_of_token(token).await,
             caller => Ok(caller),
-        }
-    }
-
-    /// Records that a token was used, unless that was recorded within the last minute.
-    async fn note_use(&self, token: &ClientToken, now: i64) {
-        if token.used_at.is_some_and(|used| now - used <= sign_in::TOUCH_INTERVAL) {
-            return;
-        }
-        // Who has a good token is let in all the same, for example when the disk is full.
-        if let Err(error) = self.swarm.store().tokens().touch(token.name.clone(), now).await {
-            tracing::warn!(error = crate::error::chain(&error), "failed to record the use of a token");
         }
     }
 

@@ -172,7 +172,7 @@ pub(crate) use task::{
     NewTask, Task, TaskChange, TaskChangeResult, TaskCounts, TaskKind, TaskMessage, TaskState,
     TaskSubmission as TaskAdded,
 };
-pub(crate) use token::{ClientToken, hash as token_hash};
+pub(crate) use token::{ClientToken, TOUCH_INTERVAL, hash as token_hash};
 pub use token::{NewToken, Right};
 pub(crate) use turn::{NewTurn, Turn, TurnCompletion};
 pub use turn::{TokenCounts, TurnState};

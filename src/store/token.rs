@@ -11,6 +11,9 @@ use super::subjects::Tokens;
 use super::{Database, Store, StoreError};
 use crate::id::AgentId;
 
+/// Milliseconds after which a use is recorded again. Recording each request would write at each of them.
+pub(crate) const TOUCH_INTERVAL: i64 = 60_000;
+
 /// A permission that a client token can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
@@ -250,14 +253,22 @@ impl Tokens<&Store> {
         .await
     }
 
-    /// Records that a token was used at `now`.
-    pub(crate) async fn touch(self, name: String, now: i64) -> Result<(), StoreError> {
+    /// Records that a token was used at `now`. With `created_at` it is the token of this time, and not a later one of its name. An
+    /// earlier use takes the place of one that is more than a minute ahead: that one is by a clock that differs.
+    pub(crate) async fn touch(
+        self,
+        name: String,
+        created_at: Option<i64>,
+        now: i64,
+    ) -> Result<(), StoreError> {
         self.write("note the use of a token", move |transaction| {
             transaction
                 .prepare_cached(
-                    "UPDATE client_token SET used_at = ?2 WHERE name = ?1 AND (used_at IS NULL OR used_at < ?2)",
+                    "UPDATE client_token SET used_at = ?2
+                     WHERE name = ?1 AND created_at = coalesce(?3, created_at)
+                        AND (used_at IS NULL OR used_at < ?2 OR used_at > ?4)",
                 )?
-                .execute((&name, now))
+                .execute((&name, now, created_at, now.saturating_add(TOUCH_INTERVAL)))
                 .map(drop)
         })
         .await

@@ -14,11 +14,8 @@ use self::cookie::CookieNames;
 use super::error::ApiError;
 use super::state::Gateway;
 use crate::clock::unix_ms;
-use crate::store::{ClientToken, Level, SignIn, StoreError, token_hash};
+use crate::store::{ClientToken, Level, SignIn, StoreError, TOUCH_INTERVAL, token_hash};
 use crate::swarm::Actor;
-
-/// Milliseconds after which a use is recorded again. Recording each request would write at each of them.
-pub(super) const TOUCH_INTERVAL: i64 = 60_000;
 
 /// Most characters of a browser's name that are kept.
 const MAX_BROWSER: usize = 120;
@@ -120,7 +117,7 @@ pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Optio
 /// Records that the token with which a browser signed in was used: it is what lets the browser in.
 async fn touch_token(gateway: &Gateway, token: Option<&str>, now: i64) -> Result<(), StoreError> {
     let Some(token) = token else { return Ok(()) };
-    gateway.swarm.store().tokens().touch(token.to_owned(), now).await
+    gateway.swarm.store().tokens().touch(token.to_owned(), None, now).await
 }
 
 /// Returns the sign-in of this id, whose cookie another gateway has seen. `None` if it is not good.
