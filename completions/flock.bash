@@ -3841,7 +3841,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__engine__subcmd__add)
-            opts="-q -v -y -h --ca --cert --key --image --storage --storage-class --kubeconfig --runtime --labels --memory --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --ca --cert --key --image --storage --storage-class --kubeconfig --runtime --labels --memory --lost-after --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3884,6 +3884,10 @@ _flock() {
                     return 0
                     ;;
                 --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lost-after)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -11873,12 +11877,16 @@ _flock() {
             return 0
             ;;
         flock__subcmd__storage__subcmd__forget)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --vault --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --vault)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -12043,13 +12051,21 @@ _flock() {
             return 0
             ;;
         flock__subcmd__storage__subcmd__pull)
-            opts="-q -v -y -h --checkpoint --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --checkpoint --vault --at --replace --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --checkpoint)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --vault)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
