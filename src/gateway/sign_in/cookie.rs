@@ -8,9 +8,9 @@ use crate::store::token_hash;
 /// The names of a gateway's cookies.
 #[derive(Debug)]
 pub(crate) struct CookieNames {
-    /// That of a browser that is signed in.
+    /// The name for a browser that is signed in.
     session: String,
-    /// That of a sign-in at a provider that has begun.
+    /// The name for a sign-in at a provider that has begun.
     oidc: String,
 }
 

@@ -1,8 +1,8 @@
 //! A question of an MCP server to a person, during a call. It is a request like others: a person answers exactly what was
 //! shown, or denies it. Unlike others it is over with the call that it belongs to, and its answer goes to the server alone.
 //!
-//! Of several gateways, the one that makes the call waits for the answer. The values are in no record, so an answer is passed on
-//! to it. A denial and an end are in the database, which tells it.
+//! The gateway that makes the call waits for the answer. If there are several, an answer is passed on to it, since the values are in
+//! no record. A denial and an end are in the database, which tells it.
 
 use std::sync::Arc;
 use std::time::Duration;
