@@ -137,15 +137,27 @@ async fn leave(swarm: &Swarm, checkpoints: &Checkpoints, place: &AgentPlace) {
             && (placed.get(&agent.id) == Some(lost)
                 || elsewhere::engine_of(&agent.workspace).as_ref() == Some(lost))
     };
-    let agents = config.agents.iter().filter(is_there);
-    future::join_all(agents.map(|agent| Box::pin(leave_one(swarm, checkpoints, agent, lost)))).await;
+    let agents: Vec<&Agent> = config.agents.iter().filter(is_there).collect();
+    if agents.is_empty() {
+        return;
+    }
+    // Once for all of them: each that is silent takes seconds.
+    let silent = swarm.engines().silent().await;
+    let each = agents.into_iter().map(|agent| Box::pin(leave_one(swarm, checkpoints, agent, lost, &silent)));
+    future::join_all(each).await;
 }
 
-async fn leave_one(swarm: &Swarm, checkpoints: &Checkpoints, agent: &Agent, lost: &EngineName) {
+async fn leave_one(
+    swarm: &Swarm,
+    checkpoints: &Checkpoints,
+    agent: &Agent,
+    lost: &EngineName,
+    silent: &[EngineName],
+) {
     let id = &agent.id;
     // Until the end: another gateway would make a sandbox meanwhile.
     let Some(_lease) = swarm.ownership().enter_agent(id) else { return };
-    let waits = match try_to_leave(swarm, checkpoints, agent, lost).await {
+    let waits = match try_to_leave(swarm, checkpoints, agent, lost, silent).await {
         Ok((to, files)) => {
             tracing::warn!(agent = %id, from = %lost, %to, files, "an agent left an engine that is lost");
             let detail = format!("from {lost} to {to}, because {lost} does not answer; {files}");
@@ -166,9 +178,10 @@ async fn try_to_leave(
     checkpoints: &Checkpoints,
     agent: &Agent,
     lost: &EngineName,
+    silent: &[EngineName],
 ) -> Result<(EngineName, String), String> {
     // First: without another engine, the agent would gain nothing.
-    swarm.engines().beside_lost(agent, lost).await.map_err(|error| chain(&error))?;
+    swarm.engines().beside_lost(agent, lost, silent).await.map_err(|error| chain(&error))?;
     // A workspace without a mark is here, because an earlier attempt was interrupted or no sandbox was made there.
     let files = match elsewhere::engine_of(&agent.workspace).as_ref() == Some(lost) {
         true => bring_back(checkpoints, agent, lost).await?,

@@ -535,7 +535,7 @@ impl Engines {
     }
 
     /// Asks all engines at the same time, and returns those that do not answer.
-    async fn silent(&self) -> Vec<EngineName> {
+    pub(crate) async fn silent(&self) -> Vec<EngineName> {
         self.ask().await.into_iter().filter_map(|found| found.problem.map(|_| found.name)).collect()
     }
 
@@ -580,19 +580,6 @@ impl Engines {
         Ok(decide(&self.silent().await))
     }
 
-    /// Returns the engine on which an agent can go on whose own is lost. It is not placed there yet.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SandboxError::NoPlace`] if no other engine fits, and [`SandboxError::Placements`] if the database fails.
-    pub(crate) async fn beside_lost(
-        &self,
-        agent: &Agent,
-        lost: &EngineName,
-    ) -> Result<EngineName, SandboxError> {
-        self.choose_beside(agent, lost, &self.silent().await).await
-    }
-
     /// Places an agent whose engine is lost on another one. It must have nothing there that it could not go on without.
     ///
     /// # Errors
@@ -605,12 +592,18 @@ impl Engines {
     ) -> Result<EngineName, SandboxError> {
         let silent = self.silent().await;
         let _placing = self.placing.lock().await;
-        let to = self.choose_beside(agent, lost, &silent).await?;
+        let to = self.beside_lost(agent, lost, &silent).await?;
         self.put(&agent.id, &to).await?;
         Ok(to)
     }
 
-    async fn choose_beside(
+    /// Returns the engine on which an agent can go on whose own is lost, if these are [silent](Self::silent). It is not placed there
+    /// yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::NoPlace`] if no other engine fits, and [`SandboxError::Placements`] if the database fails.
+    pub(crate) async fn beside_lost(
         &self,
         agent: &Agent,
         lost: &EngineName,
