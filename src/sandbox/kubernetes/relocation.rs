@@ -174,7 +174,9 @@ impl KubernetesSandbox {
         }
         let to = self.engines.commit_move(planned).await?;
         if to == planned.from {
-            return Ok(Relocation::Waits("its engine fits again or has stopped answering, or the other one fits no more".to_owned()));
+            return Ok(Relocation::Waits(
+                "its engine fits again or has stopped answering, or the other one fits no more".to_owned(),
+            ));
         }
         tracing::info!(agent = %planned.agent, from = %planned.from, %to, "an agent moved to another engine");
         Ok(Relocation::Done(to))
