@@ -314,7 +314,7 @@ fn add_checked(
             );
             connect(&engine, again).await?;
             let versions = engine.version().await?;
-            if let Some(refused) = engine_check::kind(&versions) {
+            if let Some(refused) = engine_check::kind(&engine, &versions) {
                 let text = format!(
                     "the engine at {} can't hold sandboxes: {}: {}",
                     args.address, refused.name, refused.message

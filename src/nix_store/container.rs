@@ -20,7 +20,7 @@ use super::store::NIX_CONFIG;
 use crate::home::Home;
 use crate::sandbox::docker::{attach, install_helper};
 use crate::sandbox::egress::{self, Proxy};
-use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::engine::Engine;
 use crate::sandbox::helper::{Environment, HelperClient, HelperError, ProbeExpectations};
 use crate::sandbox::spec::{self, HELPER_TARGET};
 use crate::sandbox::{Command, CommandExit, SandboxError, containers, image, load, names};
@@ -111,10 +111,9 @@ impl BuildContainer {
         started?;
         let (reader, writer) = streams.map_err(|error| engine.error("attach", error))?;
         let entrance = plan.proxy.clone().map(egress::entrance);
-        let look = format!("inspect {name}");
         let (helper, found) = tokio::join!(
             HelperClient::attach(reader, writer, entrance),
-            engine.call(&look, engine::QUICK, client.inspect_container(&name, None))
+            containers::described(engine, &name)
         );
         let helper = helper.map_err(|error| lost_error(&error))?;
         let found = found?;

@@ -14,7 +14,7 @@ use futures_util::future;
 
 use crate::home::Home;
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::{SandboxError, engine_claim, names};
+use crate::sandbox::{SandboxError, engine_claim, names, podman};
 
 /// A container of a home, as the engine lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,21 @@ pub(crate) async fn inspect(
     engine.find(&what, engine::QUICK, client.inspect_container(container, None)).await
 }
 
+/// Returns the description of a container that was started, by which it is judged. With Podman it tells what the runtime was
+/// given.
+pub(crate) async fn described(
+    engine: &Engine,
+    container: &str,
+) -> Result<ContainerInspectResponse, SandboxError> {
+    let client = engine.client()?;
+    let what = format!("inspect {container}");
+    let found = engine.call(&what, engine::QUICK, client.inspect_container(container, None)).await?;
+    match engine.is_podman().await? {
+        true => podman::described(engine, found).await,
+        false => Ok(found),
+    }
+}
+
 /// A container of this home that was looked up by its name.
 pub(crate) struct OwnContainer {
     pub id: String,
@@ -122,6 +137,9 @@ pub(crate) async fn create(
     name: &str,
     body: ContainerCreateBody,
 ) -> Result<String, SandboxError> {
+    if engine.is_podman().await? {
+        return Box::pin(podman::create(engine, name, &body)).await;
+    }
     let client = engine.client()?;
     let options = CreateContainerOptionsBuilder::default().name(name).build();
     let what = format!("create {name}");
@@ -178,6 +196,13 @@ pub async fn remove_all(engine: &Engine, home: &Home) -> Result<(), SandboxError
 /// Kills a container's processes. SIGKILL is enough, because the helper keeps no state that it would have to save. It
 /// is not an error if the container is missing or does not run.
 pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> {
+    if engine.is_podman().await? {
+        let found = inspect(engine, container).await?;
+        // Podman takes one that is frozen for stopped, with all its processes, and never thaws it then. It does remove it.
+        if found.and_then(|found| found.state?.paused) == Some(true) {
+            return remove(engine, container).await;
+        }
+    }
     let client = engine.client()?;
     let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
     let what = format!("stop {container}");
@@ -200,10 +225,10 @@ pub async fn thaw(engine: &Engine, container: &str) -> Result<(), SandboxError> 
 }
 
 /// Treats status 409 as success. The engine answers 409 if the container is in the wanted state already, or in a state
-/// in which there is nothing to do.
+/// in which there is nothing to do. Podman answers 500 then, with a text.
 fn ignore_conflict(answer: Result<Option<()>, SandboxError>) -> Result<(), SandboxError> {
     match answer {
-        Err(error) if engine::refusal(&error) == Some(409) => Ok(()),
+        Err(error) if engine::refusal(&error) == Some(409) || podman::is_wrong_state(&error) => Ok(()),
         answer => answer.map(drop),
     }
 }

@@ -48,6 +48,8 @@ pub struct Engine {
     route: Option<Arc<Route>>,
     /// Set once this home may use it.
     claim: Arc<OnceCell<()>>,
+    /// Set once it was asked if it is Podman.
+    podman: Arc<OnceCell<bool>>,
     client: OnceLock<Docker>,
 }
 
@@ -82,6 +84,7 @@ impl Engine {
             endpoint: endpoint.into(),
             route: None,
             claim: Arc::default(),
+            podman: Arc::default(),
             client: OnceLock::new(),
         }
     }
@@ -313,6 +316,15 @@ impl Engine {
             api: found.api_version.unwrap_or_default(),
             runc: runc.map(|part| part.version).filter(|version| !version.is_empty()),
         })
+    }
+
+    /// Returns `true` if containers are made by Podman's own interface. It is asked once. One on another machine is not used.
+    pub(super) async fn is_podman(&self) -> Result<bool, SandboxError> {
+        if self.is_remote() {
+            return Ok(false);
+        }
+        let ask = || async { Ok::<_, SandboxError>(self.version().await?.is_podman) };
+        self.podman.get_or_try_init(ask).await.copied()
     }
 
     /// Returns the engine's properties that matter to sandboxes, as JSON for a report.

@@ -15,6 +15,7 @@ use crate::home::{elsewhere, remove_tree};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::podman;
 use crate::sandbox::workspace_volume;
 use crate::sandbox::{Command, CommandExit, Sandbox as _, SandboxError};
 
@@ -63,16 +64,13 @@ pub(crate) async fn run(
 ) -> Vec<EngineCheck> {
     let mut checks = Vec::new();
     let is_good = |checks: &[EngineCheck]| checks.iter().all(|check| check.ok);
-    let info = match reached(engine, &mut checks).await {
-        Some(info) => info,
-        None => return checks,
-    };
+    let Some((versions, info)) = reached(engine, &mut checks).await else { return checks };
     if !is_good(&checks) {
         return checks;
     }
     checks.push(limits(&info));
     checks.push(seccomp(&info));
-    checks.push(runtime(&info, settings));
+    checks.push(runtime(&info, settings, versions.is_podman));
     checks.extend(twin(&info, others).await);
     if !is_good(&checks) {
         return checks;
@@ -84,21 +82,27 @@ pub(crate) async fn run(
     checks
 }
 
-async fn reached(engine: &Engine, checks: &mut Vec<EngineCheck>) -> Option<SystemInfo> {
+async fn reached(engine: &Engine, checks: &mut Vec<EngineCheck>) -> Option<(Versions, SystemInfo)> {
     const NAME: &str = "engine";
     // An engine that is stopped or frozen shows here, within seconds.
     let asked = async {
         engine.first_ping().await?;
-        tokio::try_join!(engine.version(), engine.describe())
+        let (versions, info) = tokio::try_join!(engine.version(), engine.describe())?;
+        let refused = kind(engine, &versions);
+        let info = match versions.is_podman && refused.is_none() {
+            true => podman::corrected(engine, info).await?,
+            false => info,
+        };
+        Ok::<_, SandboxError>((versions, info, refused))
     };
     match asked.await {
-        Ok((versions, info)) => {
-            let refused = kind(&versions);
-            let runc = versions.runc.map_or(String::new(), |version| format!(", runc {version}"));
-            let text = format!("version {}, API {}{runc}", versions.engine, versions.api);
+        Ok((versions, info, refused)) => {
+            let runc = versions.runc.as_ref().map_or(String::new(), |version| format!(", runc {version}"));
+            let name = if versions.is_podman { "Podman " } else { "" };
+            let text = format!("{name}version {}, API {}{runc}", versions.engine, versions.api);
             checks.push(EngineCheck::ok(NAME, text));
             checks.extend(refused);
-            Some(info)
+            Some((versions, info))
         }
         Err(error) => {
             checks.push(EngineCheck::failed(NAME, &error, "look at its log"));
@@ -107,15 +111,23 @@ async fn reached(engine: &Engine, checks: &mut Vec<EngineCheck>) -> Option<Syste
     }
 }
 
-/// Returns the refusal of Podman. Its service takes requests of Docker's interface, but leaves out parts of them without an
-/// error: another OCI runtime, the labels and the options of a volume, and that nothing mounted below a folder is shown.
-pub(crate) fn kind(versions: &Versions) -> Option<EngineCheck> {
-    let refusal = || {
-        let text = "it is Podman, whose service leaves out parts of what a sandbox needs, such as its OCI runtime and \
-                    that nothing mounted below an approved folder is shown";
-        EngineCheck::bad("kind", text, "give the socket of a Docker engine")
-    };
-    versions.is_podman.then(refusal)
+/// Returns the refusal of Podman on another machine, or of one without the interface by which flock makes containers. Podman
+/// takes the filter of system calls only as a file of its machine, and what a runtime was given is in a file there, too.
+pub(crate) fn kind(engine: &Engine, versions: &Versions) -> Option<EngineCheck> {
+    if !versions.is_podman {
+        return None;
+    }
+    if engine.is_remote() {
+        let text =
+            "it is Podman on another machine, which takes the filter of system calls only as a file there";
+        let hint = "run Podman on this machine and give its socket, or the address of a Docker engine";
+        return Some(EngineCheck::bad("kind", text, hint));
+    }
+    let major: u32 = versions.engine.split('.').next().and_then(|part| part.parse().ok()).unwrap_or_default();
+    (major < podman::OLDEST).then(|| {
+        let text = format!("it is Podman {}, which is too old", versions.engine);
+        EngineCheck::bad("kind", text, format!("install Podman {} or later", podman::OLDEST))
+    })
 }
 
 /// Checks that the kernel lets the engine limit what a sandbox uses.
@@ -168,12 +180,22 @@ fn has_option(info: &SystemInfo, wanted: &str) -> bool {
     options.map(|option| name(option)).any(|name| name == wanted)
 }
 
-fn runtime(info: &SystemInfo, settings: &EngineSettings) -> EngineCheck {
+fn runtime(info: &SystemInfo, settings: &EngineSettings, is_podman: bool) -> EngineCheck {
     const NAME: &str = "runtime";
     let Some(wanted) = &settings.runtime else {
         let default = info.default_runtime.as_deref().unwrap_or("the engine's default");
         return EngineCheck::ok(NAME, default);
     };
+    if is_podman && info.default_runtime.as_ref() != Some(wanted) {
+        // It lists others, but has no way to choose one for a container.
+        let only = info.default_runtime.as_deref().unwrap_or("its default");
+        let text = format!("a service of Podman has one runtime for all containers, which is {only}");
+        return EngineCheck::bad(
+            NAME,
+            text,
+            format!("start the service with podman --runtime {wanted} system service"),
+        );
+    }
     let mut known: Vec<&str> = info.runtimes.iter().flatten().map(|(name, _)| name.as_str()).collect();
     known.sort_unstable();
     // A name of containerd's own kind need not be registered.
@@ -309,17 +331,41 @@ mod tests {
     }
 
     #[test]
-    fn podman_is_refused_by_what_it_leaves_out() {
-        let versions = |is_podman| Versions {
-            engine: "4.3.1".to_owned(),
+    fn podman_is_refused_on_another_machine_and_if_it_is_too_old() {
+        let versions = |engine: &str, is_podman| Versions {
+            engine: engine.to_owned(),
             api: "1.41".to_owned(),
             runc: None,
             is_podman,
         };
-        assert_eq!(kind(&versions(false)), None);
-        let found = kind(&versions(true)).unwrap();
-        assert!(!found.ok && found.message.starts_with("it is Podman, "), "{found:?}");
-        assert_eq!(found.hint.as_deref(), Some("give the socket of a Docker engine"));
+        let home = Home::new("/srv/flock".into(), None);
+        let at = |address: &str| Engine::named(&home, "pod".parse().unwrap(), address);
+        let here = at("unix:///run/podman/podman.sock");
+        assert_eq!(kind(&here, &versions("4.3.1", true)), None);
+        assert_eq!(kind(&here, &versions("5.4.0-dev", true)), None);
+        let found = kind(&here, &versions("3.4.4", true)).unwrap();
+        assert!(!found.ok && found.message.contains("too old"), "{found:?}");
+        for address in ["ssh://far.example.org", "tcp://far.example.org:2376"] {
+            assert_eq!(kind(&at(address), &versions("20.10.24", false)), None);
+            let found = kind(&at(address), &versions("4.3.1", true)).unwrap();
+            assert!(!found.ok && found.message.starts_with("it is Podman on another machine"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_service_of_podman_has_only_its_own_runtime() {
+        let info = SystemInfo {
+            default_runtime: Some("crun".into()),
+            runtimes: Some(["crun", "runsc"].map(|name| (name.to_owned(), Default::default())).into()),
+            ..info()
+        };
+        let of = |name: &str| EngineSettings {
+            runtime: Some(name.into()),
+            ..EngineSettings::new("pod".parse().unwrap(), None)
+        };
+        assert!(runtime(&info, &of("crun"), true).ok && runtime(&info, &of("runsc"), false).ok);
+        let found = runtime(&info, &of("runsc"), true);
+        assert!(!found.ok && found.hint.unwrap().contains("podman --runtime runsc"), "{}", found.message);
     }
 
     #[test]
@@ -346,8 +392,8 @@ mod tests {
             runtime: Some("runsc".into()),
             ..EngineSettings::new("second".parse().unwrap(), None)
         };
-        let found = runtime(&info(), &settings);
+        let found = runtime(&info(), &settings, false);
         assert!(!found.ok && found.hint.unwrap().starts_with("register runsc in"), "{}", found.message);
-        assert!(runtime(&info(), &EngineSettings::new("second".parse().unwrap(), None)).ok);
+        assert!(runtime(&info(), &EngineSettings::new("second".parse().unwrap(), None), false).ok);
     }
 }

@@ -26,6 +26,7 @@ pub mod mount;
 pub mod names;
 pub mod placed_sandbox;
 pub mod placement;
+mod podman;
 pub(crate) mod probe;
 pub mod program_mounts;
 pub mod project_mount;

@@ -11,7 +11,7 @@ use super::{CheckEnd, CheckError, CommandReport};
 use crate::id::hex;
 use crate::sandbox::docker::attach;
 use crate::sandbox::egress::{self, Proxy};
-use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::engine::Engine;
 use crate::sandbox::exec::{self, EngineExec};
 use crate::sandbox::helper::{HelperClient, HelperError, ProbeExpectations};
 use crate::sandbox::probe::ProbeResult;
@@ -60,10 +60,9 @@ impl CheckContainer {
         let (streams, started) = tokio::join!(attach(&client, &name), containers::start(engine, &name));
         started?;
         let (reader, writer) = streams.map_err(|error| engine.error("attach", error))?;
-        let look = format!("inspect {name}");
         let (helper, found) = tokio::join!(
             HelperClient::attach(reader, writer, proxy.map(egress::entrance)),
-            engine.call(&look, engine::QUICK, client.inspect_container(&name, None))
+            containers::described(engine, &name)
         );
         let (helper, found) = (helper?, found?);
         let swap = found.host_config.as_ref().and_then(|host| host.memory_swap);

@@ -230,9 +230,7 @@ impl DockerSandbox {
         streams: impl Future<Output = Result<HelperStreams, bollard::errors::Error>>,
     ) -> Result<(LiveContainer, ProbeResult), SandboxError> {
         let engine = &plan.engine.engine;
-        let client = engine.client()?;
-        let what = format!("inspect {}", spec.name);
-        let inspected = engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
+        let inspected = containers::described(engine, &id);
         let probed = async {
             let line = self.line(agent, &id, plan, streams.await).await?;
             let live = LiveContainer::new(id.clone(), plan.clone(), line);

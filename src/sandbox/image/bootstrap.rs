@@ -123,8 +123,8 @@ async fn import(
     let body = ReaderStream::with_capacity(stdout, 256 << 10).chain(verdict);
     let options = CreateImageOptionsBuilder::default()
         .from_src("-")
-        .repo(recipe.repository())
-        .tag(&recipe.tag(home))
+        // Podman knows no tag beside the name.
+        .repo(&recipe.reference(home))
         .changes(vec![format!("LABEL {}={}", names::LABEL_RECIPE, recipe.hash())])
         .build();
     let client = engine.client()?;

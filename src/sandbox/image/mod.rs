@@ -178,7 +178,9 @@ async fn tag_existing(
     // The label alone is not enough, because an image that somebody builds on top of this one inherits the label.
     let plain = format!("{}:{}", recipe.repository(), recipe.hash());
     let of_a_home = |tag: &String| {
-        tag.strip_prefix(&plain).is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('-'))
+        tags::short(tag)
+            .strip_prefix(&plain)
+            .is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('-'))
     };
     let newest = found
         .into_iter()

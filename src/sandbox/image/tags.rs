@@ -17,10 +17,16 @@ pub async fn tags(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
     let options = ListImagesOptionsBuilder::default().filters(&filters).build();
     let found =
         engine.call("list images", engine::DISPLAY_TIMEOUT, client.list_images(Some(options))).await?;
-    let all = found.into_iter().flat_map(|image| image.repo_tags);
-    let mut tags: Vec<String> = all.filter(|reference| is_home_tag(home.suffix(), reference)).collect();
+    let all = found.iter().flat_map(|image| &image.repo_tags).map(|reference| short(reference));
+    let own = all.filter(|reference| is_home_tag(home.suffix(), reference));
+    let mut tags: Vec<String> = own.map(str::to_owned).collect();
     tags.sort();
     Ok(tags)
+}
+
+/// Returns a tag without the registry that Podman writes before it. Docker leaves out that of its own images.
+pub(super) fn short(reference: &str) -> &str {
+    reference.strip_prefix("docker.io/library/").unwrap_or(reference)
 }
 
 /// Returns `true` if a reference is a tag of the home with this suffix, for any recipe.

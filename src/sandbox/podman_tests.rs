@@ -1,0 +1,248 @@
+use super::*;
+use crate::home::Home;
+use crate::sandbox::inspect;
+use crate::sandbox::mount::Mounts;
+use crate::sandbox::spec::{ContainerSpec, HostFacts, SandboxUser};
+use crate::sandbox::testing;
+
+fn spec() -> ContainerSpec {
+    let home = Home::new("/srv/flock".into(), None);
+    let host = HostFacts {
+        image: "sha256:abc".to_owned(),
+        user: SandboxUser { uid: 1000, gid: 1000 },
+        helper: "/srv/flock/run/helper/1/flock-helper".into(),
+        workspace: "/srv/flock/workspaces/coder".into(),
+        identity: Vec::new(),
+        cores: 8,
+        engine_socket: None,
+        mounts: Mounts::default(),
+        fittings: Vec::new(),
+        projects: Vec::new(),
+        volume: None,
+    };
+    let agent = testing::agent("coder", "/srv/flock/workspaces/coder".into());
+    ContainerSpec::build(&home, &agent, &host).unwrap()
+}
+
+fn service() -> Service {
+    Service { is_rootless: false, runtime: "crun".to_owned(), controllers: Vec::new() }
+}
+
+fn translated(body: &ContainerCreateBody, service: &Service) -> Result<Specification, String> {
+    Specification::of("flock-coder", body, service, Path::new("/tmp/profile"))
+}
+
+/// Returns the body with another host configuration.
+fn changed(change: impl FnOnce(&mut HostConfig)) -> ContainerCreateBody {
+    let mut body = spec().body();
+    change(body.host_config.as_mut().unwrap());
+    body
+}
+
+#[test]
+fn a_sandbox_is_translated_with_all_its_walls() {
+    let spec = spec();
+    let Specification { document, volumes } = translated(&spec.body(), &service()).unwrap();
+    for (pointer, expected) in [
+        ("/name", json!("flock-coder")),
+        ("/image", json!("sha256:abc")),
+        ("/user", json!("1000:1000")),
+        ("/read_only_filesystem", json!(true)),
+        ("/no_new_privileges", json!(true)),
+        ("/cap_drop", json!(["ALL"])),
+        ("/cap_add", Value::Null),
+        ("/seccomp_profile_path", json!("/tmp/profile")),
+        ("/netns/nsmode", json!("none")),
+        ("/userns/nsmode", json!("host")),
+        ("/resource_limits/memory", json!({"limit": spec.memory, "swap": spec.memory})),
+        ("/resource_limits/cpu", json!({"quota": spec.nano_cpus / 10_000, "period": 100_000})),
+        ("/resource_limits/pids/limit", json!(spec.pids)),
+        ("/r_limits/0", json!({"type": "nofile", "soft": spec.open_files, "hard": spec.open_files})),
+    ] {
+        assert_eq!(document.pointer(pointer).unwrap_or(&Value::Null), &expected, "{pointer}");
+    }
+    let place = |target: &str| {
+        let all = items(&document["mounts"]).chain(items(&document["volumes"]));
+        let mut found = all.filter(|mount| mount["destination"] == target || mount["Dest"] == target);
+        found.next().cloned().unwrap_or_default()
+    };
+    assert_eq!(place("/flock-helper")["options"], json!(["rbind", "ro", "rprivate"]));
+    assert_eq!(place("/workspace")["options"], json!(["rbind", "rw", "rprivate"]));
+    assert_eq!(place("/nix")["Options"], json!(["ro", "nocopy"]));
+    assert!(
+        strings(&place("/tmp")["options"]).ends_with(&["mode=1777".to_owned(), "notmpcopyup".to_owned()])
+    );
+    let (_, labels) = volumes.first().unwrap();
+    assert_eq!(labels.get(names::LABEL_HOME), Some(&spec.home), "Podman would make it without a label");
+}
+
+#[test]
+fn a_rootless_service_keeps_the_users_number() {
+    let rootless = Service { is_rootless: true, ..service() };
+    let document = translated(&spec().body(), &rootless).unwrap().document;
+    assert_eq!(document["userns"]["nsmode"], "keep-id");
+}
+
+#[test]
+fn an_approved_folder_is_mounted_without_what_is_below_and_an_overlay_as_a_mount() {
+    let mut places = Places::default();
+    let mut approved = spec::MountSpec::path("/mnt/set", "/srv/set", false).body("home");
+    approved.target = None;
+    places.add("/mnt/set", &mut approved).unwrap();
+    assert_eq!(places.mounts[0]["options"], json!(["bind", "ro", "rprivate"]));
+    let options = [("type", "overlay"), ("device", "overlay"), ("o", "lowerdir=/a,upperdir=/b")];
+    let driver = bollard::models::MountVolumeOptionsDriverConfig {
+        name: Some("local".to_owned()),
+        options: Some(options.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+    };
+    let volume_options =
+        bollard::models::MountVolumeOptions { driver_config: Some(driver), ..Default::default() };
+    let mut overlay =
+        Mount { typ: Some(MountType::VOLUME), volume_options: Some(volume_options), ..Mount::default() };
+    places.add("/nix/store", &mut overlay).unwrap();
+    let expected = json!({
+        "destination": "/nix/store",
+        "type": "overlay",
+        "source": "overlay",
+        "options": ["lowerdir=/a", "upperdir=/b", "rw"],
+    });
+    assert_eq!(places.mounts[1], expected);
+    assert!(places.volumes.is_empty(), "it goes with the container");
+}
+
+#[test]
+fn what_has_no_translation_is_refused() {
+    let refused = |change: fn(&mut HostConfig)| translated(&changed(change), &service()).is_err();
+    assert!(!refused(|_| ()));
+    assert!(!refused(|host| host.runtime = Some("crun".to_owned())));
+    assert!(refused(|host| host.runtime = Some("runsc".to_owned())), "one service has one runtime");
+    assert!(refused(|host| host.privileged = Some(true)));
+    assert!(refused(|host| host.network_mode = Some("host".to_owned())));
+    assert!(refused(|host| host.security_opt = Some(vec!["no-new-privileges".to_owned()])));
+    assert!(refused(|host| host.ipc_mode = Some("host".to_owned())));
+    assert!(refused(|host| host.binds = Some(vec!["/:/host".to_owned()])));
+    assert!(refused(|host| host.memory_swappiness = Some(0)), "a setting that nobody thought of");
+    assert!(refused(|host| host.mounts.as_mut().unwrap()[0].consistency = Some("cached".to_owned())));
+    let body = ContainerCreateBody { env: Some(vec!["A=1".to_owned()]), ..spec().body() };
+    assert!(translated(&body, &service()).is_err());
+}
+
+/// Returns what crun was given for the sandbox, as Podman 4.3.1 writes it.
+fn given(spec: &ContainerSpec) -> Value {
+    let spaces = ["pid", "network", "ipc", "uts", "mount", "cgroup"].map(|kind| json!({"type": kind}));
+    let (_, tmpfs) = spec.tmpfs().into_iter().next().unwrap();
+    let tmpfs: Vec<&str> = tmpfs.split(',').chain(["rprivate"]).collect();
+    json!({
+        "process": {
+            "capabilities": {},
+            "noNewPrivileges": true,
+            "rlimits": [
+                {"type": "RLIMIT_NOFILE", "hard": spec.open_files, "soft": spec.open_files},
+                {"type": "RLIMIT_NPROC", "hard": 1_048_576, "soft": 1_048_576},
+                {"type": "RLIMIT_CORE", "hard": 0, "soft": 0},
+            ],
+        },
+        "root": {"readonly": true},
+        "mounts": [
+            {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": tmpfs},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "noexec"]},
+        ],
+        "linux": {
+            "resources": {
+                "memory": {"limit": spec.memory, "swap": spec.memory},
+                "cpu": {"quota": spec.nano_cpus / 10_000, "period": 100_000},
+                "pids": {"limit": spec.pids},
+            },
+            "namespaces": spaces,
+            "maskedPaths": ["/proc/kcore"],
+            "readonlyPaths": ["/proc/sys"],
+            "seccomp": filter(),
+        },
+    })
+}
+
+/// Returns Podman's own description of the sandbox in Docker's interface.
+fn reported(spec: &ContainerSpec) -> ContainerInspectResponse {
+    let mounts: Vec<Value> = spec
+        .mounts
+        .iter()
+        .map(|mount| {
+            let (kind, source, name) = match &mount.source {
+                spec::MountSource::Path(path) => ("bind", path.to_string_lossy().into_owned(), ""),
+                spec::MountSource::Volume(name) => ("volume", "/volumes".to_owned(), name.as_str()),
+            };
+            let driver = if kind == "volume" { "local" } else { "" };
+            json!({
+                "Type": kind, "Source": source, "Name": name, "Driver": driver,
+                "Destination": mount.target, "RW": mount.writable,
+            })
+        })
+        .collect();
+    serde_json::from_value(json!({
+        "Id": "bac32c",
+        "Image": spec.image,
+        "HostConfig": {
+            "Binds": ["/srv/flock/workspaces/coder:/workspace:rbind,rw,rprivate"],
+            "LogConfig": {"Type": "none", "Config": null},
+            "NetworkMode": "none",
+            "CapAdd": [],
+            "CapDrop": ["AUDIT_WRITE", "CHOWN"],
+            "IpcMode": "shareable",
+            "PidMode": "private",
+            "UTSMode": "private",
+            "UsernsMode": "",
+            "Privileged": false,
+            "Runtime": "oci",
+            "SecurityOpt": ["no-new-privileges"],
+            "Tmpfs": {"/tmp": "rw,rprivate"},
+        },
+        "GraphDriver": {"Data": null, "Name": "vfs"},
+        "Mounts": mounts,
+        "Config": {
+            "User": spec.user,
+            "Tty": false,
+            "OpenStdin": true,
+            "StdinOnce": false,
+            "Cmd": [],
+            "Entrypoint": ["/flock-helper"],
+            "Labels": spec.labels(),
+        },
+        "NetworkSettings": {"Networks": {}},
+    }))
+    .unwrap()
+}
+
+/// A change of what a runtime was given.
+type Loosening = fn(&mut Value);
+
+#[test]
+fn a_sandbox_is_judged_by_what_its_runtime_was_given() {
+    let spec = spec();
+    let findings = |change: Loosening| {
+        let mut given = given(&spec);
+        change(&mut given);
+        inspect::findings(&spec, &in_words_of_docker(reported(&spec), Some("crun"), &given), true)
+    };
+    assert_eq!(findings(|_| ()), Vec::<String>::new());
+    let loosened: [(&str, Loosening); 16] = [
+        ("nothing is known", |given| *given = Value::Null),
+        ("new privileges", |given| given["process"]["noNewPrivileges"] = json!(false)),
+        ("a capability", |given| given["process"]["capabilities"] = json!({"bounding": ["CAP_CHOWN"]})),
+        ("open files", |given| given["process"]["rlimits"][0]["hard"] = json!(1_048_576)),
+        ("a writable root", |given| given["root"]["readonly"] = json!(false)),
+        ("memory", |given| given["linux"]["resources"]["memory"] = Value::Null),
+        ("swap", |given| given["linux"]["resources"]["memory"]["swap"] = json!(-1)),
+        ("processors", |given| given["linux"]["resources"]["cpu"] = Value::Null),
+        ("processes", |given| given["linux"]["resources"]["pids"] = Value::Null),
+        ("no filter", |given| given["linux"]["seccomp"] = Value::Null),
+        ("another filter", |given| given["linux"]["seccomp"]["defaultAction"] = json!("SCMP_ACT_ALLOW")),
+        ("the host's processes", |given| given["linux"]["namespaces"][0]["type"] = json!("user")),
+        ("another's network", |given| given["linux"]["namespaces"][1]["path"] = json!("/run/netns/a")),
+        ("the host's memory segments", |given| given["linux"]["namespaces"][2]["type"] = json!("user")),
+        ("writable memory", |given| given["mounts"][1]["destination"] = json!("/run")),
+        ("nothing masked", |given| given["linux"]["maskedPaths"] = json!([])),
+    ];
+    for (what, change) in loosened {
+        assert!(!findings(change).is_empty(), "{what}");
+    }
+}
