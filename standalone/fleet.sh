@@ -7,8 +7,8 @@
 # watches the events of all. Every change of the database waits for the replica, so nothing that was acknowledged may be lost. Then a judge
 # that knows nothing of the program compares what clients were told with the database and the files, and who owned what when with the
 # database's own record of it.
-# Engines and machines are in network namespaces of their own, and the gateways reach each other by a bridge in one more. There is no
-# Podman: flock refuses it as an engine, because it does not do all that a sandbox asks for (docs/engines.md).
+# Engines and machines are in network namespaces of their own, and the gateways reach each other by a bridge in one more. Podman is
+# not among them.
 # Needs root, python3, a C compiler, dockerd, nsenter and unshare; installs Debian's PostgreSQL, OpenSSH, iptables and ip where they are
 # missing.
 #

@@ -88,7 +88,7 @@ if [ -n "$docker" ] && { wanted suite || after_build; }; then
     needed=()
     python3 -c 'import venv, ensurepip' 2>/dev/null || needed+=(python3 python3-venv)
     command -v openssl >/dev/null || needed+=(openssl)
-    # A test, which needs root, has it refused as an engine.
+    # A test, which needs root, makes sandboxes in it.
     [ "$(id -u)" != 0 ] || command -v podman >/dev/null || needed+=(podman)
     ./standalone/prepare.sh "${needed[@]}"
     # From here on a Docker test that does not run is a failure.

@@ -246,3 +246,58 @@ fn a_sandbox_is_judged_by_what_its_runtime_was_given() {
         assert!(!findings(change).is_empty(), "{what}");
     }
 }
+
+/// Returns a service that answers each request with this status and text.
+fn answering(status: u16, text: &'static str) -> (tempfile::TempDir, Engine) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("podman.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut request = [0; 4096];
+            assert!(io::Read::read(&mut stream, &mut request).unwrap() > 0);
+            let length = text.len();
+            let _ = write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{text}");
+        }
+    });
+    (folder, Engine::at(format!("unix://{}", socket.display())))
+}
+
+#[tokio::test]
+async fn a_rootless_service_without_controllers_does_not_pass_for_one_that_limits() {
+    const INFO: &str = r#"{"host": {
+        "cgroupControllers": ["cpu"],
+        "security": {"rootless": true},
+        "ociRuntime": {"name": "crun"}
+    }}"#;
+    let (_folder, engine) = answering(200, INFO);
+    let claimed = SystemInfo {
+        memory_limit: Some(true),
+        cpu_cfs_quota: Some(true),
+        pids_limit: Some(true),
+        security_options: Some(vec!["name=seccomp,profile=default".to_owned()]),
+        ..SystemInfo::default()
+    };
+    let found = corrected(&engine, claimed).await.unwrap();
+    assert_eq!(
+        (found.memory_limit, found.cpu_cfs_quota, found.pids_limit),
+        (Some(false), Some(true), Some(false))
+    );
+    assert_eq!(found.security_options.unwrap(), ["name=seccomp,profile=default", "name=rootless"]);
+}
+
+#[tokio::test]
+async fn the_texts_of_its_errors_are_told_apart() {
+    for (text, expected, is_state) in [
+        (r#"{"cause": "that name is already in use", "message": "it is"}"#, 409, false),
+        (r#"{"cause": "image not known", "message": "it is not"}"#, 404, false),
+        (r#"{"cause": "other", "message": "can't pause: container state improper"}"#, 500, true),
+        ("no JSON", 500, false),
+    ] {
+        let (_folder, engine) = answering(500, text);
+        let error =
+            engine.call("try", engine::QUICK, call(&engine, Method::GET, "/x", None)).await.unwrap_err();
+        assert_eq!(engine::refusal(&error), Some(expected), "{text}");
+        assert_eq!(is_wrong_state(&error), is_state, "{text}");
+    }
+}

@@ -75,7 +75,7 @@ impl ExtraEngine {
         }
         let extra = Self::start(folder, runtimes, tls);
         if images.is_none() {
-            extra.load_images();
+            load_images(&extra.host());
         }
         Some(extra)
     }
@@ -214,21 +214,6 @@ impl ExtraEngine {
             && std::thread::scope(|scope| scope.spawn(asks).join().expect("the engine is asked"))
     }
 
-    /// Gives it the images of the machine's engine.
-    fn load_images(&self) {
-        super::docker::engine_with_images().unwrap();
-        let keeper = Home::new("/flock-test-images".into(), None);
-        let images = Recipe::ALL.map(|recipe| recipe.reference(&keeper));
-        let mut save =
-            Command::new("docker").arg("save").args(images).stdout(Stdio::piped()).spawn().unwrap();
-        let load = Command::new("docker")
-            .args(["-H", &self.host(), "load"])
-            .stdin(save.stdout.take().unwrap())
-            .output()
-            .unwrap();
-        assert!(load.status.success() && save.wait().unwrap().success(), "{load:?}");
-    }
-
     /// Ends the engine, unless it has ended.
     fn end(&mut self) {
         if self.daemon.try_wait().unwrap().is_none() {
@@ -251,6 +236,20 @@ impl Drop for ExtraEngine {
         self.end();
         unmount(self.folder.path());
     }
+}
+
+/// Gives an engine the images of the machine's engine.
+pub fn load_images(host: &str) {
+    super::docker::engine_with_images().unwrap();
+    let keeper = Home::new("/flock-test-images".into(), None);
+    let images = Recipe::ALL.map(|recipe| recipe.reference(&keeper));
+    let mut save = Command::new("docker").arg("save").args(images).stdout(Stdio::piped()).spawn().unwrap();
+    let load = Command::new("docker")
+        .args(["-H", host, "load"])
+        .stdin(save.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert!(load.status.success() && save.wait().unwrap().success(), "{load:?}");
 }
 
 /// Both images in the data folder of an engine that has ended. An engine needs seconds of processor time to load them, so
@@ -278,7 +277,7 @@ impl LoadedImages {
         if driver != "overlay2" {
             return None;
         }
-        loaded.engine.load_images();
+        load_images(&loaded.engine.host());
         loaded.engine.end();
         Some(loaded)
     }
