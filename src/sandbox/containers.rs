@@ -86,7 +86,7 @@ pub(crate) async fn described(
     let what = format!("inspect {container}");
     let found = engine.call(&what, engine::QUICK, client.inspect_container(container, None)).await?;
     match engine.is_podman().await? {
-        true => podman::described(engine, found).await,
+        true => Box::pin(podman::described(engine, found)).await,
         false => Ok(found),
     }
 }

@@ -90,7 +90,7 @@ async fn reached(engine: &Engine, checks: &mut Vec<EngineCheck>) -> Option<(Vers
         let (versions, info) = tokio::try_join!(engine.version(), engine.describe())?;
         let refused = kind(engine, &versions);
         let info = match versions.is_podman && refused.is_none() {
-            true => podman::corrected(engine, info).await?,
+            true => Box::pin(podman::corrected(engine, info)).await?,
             false => info,
         };
         Ok::<_, SandboxError>((versions, info, refused))
