@@ -17,6 +17,7 @@ use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::net::UnixStream;
@@ -35,6 +36,11 @@ const MAX_ANSWER: usize = 8 << 20;
 
 /// The period of the limit on processors, in microseconds.
 const CPU_PERIOD: i64 = 100_000;
+
+/// The limits on processes and on open files that are set where none is given, if this process has no lower ones. Podman sets its
+/// own limit on processes to the kernel's number of process ids, which is at least this on usual machines.
+const PROCESSES: u64 = 32_768;
+const OPEN_FILES: u64 = 1_048_576;
 
 /// Creates a container without starting it, and returns its id. Nothing that `body` asks for is left out: what has no
 /// translation is refused.
@@ -119,6 +125,8 @@ struct Service {
     runtime: String,
     /// The controllers of the control groups that it may use.
     controllers: Vec<String>,
+    /// The limits of a process to set where a container has none of its own.
+    limits: [(&'static str, u64); 2],
 }
 
 impl Service {
@@ -130,8 +138,18 @@ impl Service {
             is_rootless: host["security"]["rootless"] == true,
             runtime: host["ociRuntime"]["name"].as_str().unwrap_or_default().to_owned(),
             controllers: strings(&host["cgroupControllers"]),
+            // Podman sets 1,048,576 where none is given, and the runtime fails if Podman's own limit is lower and can't be
+            // raised.
+            limits: [
+                ("nproc", at_most(Resource::RLIMIT_NPROC, PROCESSES)),
+                ("nofile", at_most(Resource::RLIMIT_NOFILE, OPEN_FILES)),
+            ],
         })
     }
+}
+
+fn at_most(resource: Resource, most: u64) -> u64 {
+    getrlimit(resource).map_or(most, |(_, hard)| hard.min(most))
 }
 
 /// A request for a container in the form of Podman's own interface.
@@ -180,8 +198,14 @@ impl Specification {
             mounts
                 .push(json!({"destination": target, "type": "tmpfs", "source": "tmpfs", "options": options}));
         }
-        let limits = host.ulimits.take().unwrap_or_default().into_iter();
-        let limits = limits.map(|one| json!({"type": one.name, "soft": one.soft, "hard": one.hard}));
+        let given = host.ulimits.take().unwrap_or_default();
+        let missing = service
+            .limits
+            .iter()
+            .filter(|(name, _)| given.iter().all(|one| one.name.as_deref() != Some(*name)));
+        let missing = missing.map(|(name, most)| json!({"type": name, "soft": most, "hard": most}));
+        let limits = given.iter().map(|one| json!({"type": one.name, "soft": one.soft, "hard": one.hard}));
+        let limits = limits.chain(missing);
         let own = json!({"nsmode": "private"});
         let mut document = json!({
             "name": name,

@@ -25,7 +25,12 @@ fn spec() -> ContainerSpec {
 }
 
 fn service() -> Service {
-    Service { is_rootless: false, runtime: "crun".to_owned(), controllers: Vec::new() }
+    Service {
+        is_rootless: false,
+        runtime: "crun".to_owned(),
+        controllers: Vec::new(),
+        limits: [("nproc", 5000), ("nofile", 20_000)],
+    }
 }
 
 fn translated(body: &ContainerCreateBody, service: &Service) -> Result<Specification, String> {
@@ -57,6 +62,8 @@ fn a_sandbox_is_translated_with_all_its_walls() {
         ("/resource_limits/memory", json!({"limit": spec.memory, "swap": spec.memory})),
         ("/resource_limits/cpu", json!({"quota": spec.nano_cpus / 10_000, "period": 100_000})),
         ("/resource_limits/pids/limit", json!(spec.pids)),
+        ("/r_limits/2", json!({"type": "nproc", "soft": 5000, "hard": 5000})),
+        ("/r_limits/3", Value::Null),
         ("/r_limits/0", json!({"type": "nofile", "soft": spec.open_files, "hard": spec.open_files})),
     ] {
         assert_eq!(document.pointer(pointer).unwrap_or(&Value::Null), &expected, "{pointer}");
