@@ -34,6 +34,9 @@ const API: &str = "/v4.0.0/libpod";
 /// Longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 8 << 20;
 
+/// The annotation that has the asked mounts of memory, for the description of the container.
+const TMPFS: &str = "flock.tmpfs";
+
 /// The period of the limit on processors, in microseconds.
 const CPU_PERIOD: i64 = 100_000;
 
@@ -192,9 +195,10 @@ impl Specification {
             *attached = None;
         }
         let Places { mut mounts, named, volumes } = Places::of(host.mounts.take().unwrap_or_default())?;
-        for (target, options) in host.tmpfs.take().unwrap_or_default() {
+        let in_memory = host.tmpfs.take().unwrap_or_default();
+        for (target, options) in &in_memory {
             // Podman would fill it with the files of the image.
-            let options = options.split(',').chain(["notmpcopyup"]).collect::<Vec<_>>();
+            let options: Vec<&str> = tmpfs_options(options).into_iter().chain(["notmpcopyup"]).collect();
             mounts
                 .push(json!({"destination": target, "type": "tmpfs", "source": "tmpfs", "options": options}));
         }
@@ -216,6 +220,7 @@ impl Specification {
             "command": body.cmd.take(),
             "work_dir": body.working_dir.take(),
             "labels": body.labels.take(),
+            "annotations": {TMPFS: json!(in_memory).to_string()},
             "stdin": body.open_stdin.take(),
             "stop_signal": nix::libc::SIGKILL,
             "remove": host.auto_remove.take(),
@@ -302,8 +307,9 @@ impl Places {
                 // The propagation is always private.
                 let is_flat =
                     mount.bind_options.take().is_some_and(|options| options.non_recursive == Some(true));
-                let kind = if is_flat { "bind" } else { "rbind" };
-                let options = [kind, access, "rprivate"];
+                // Each of the two words with an r makes the mount recursive.
+                let options =
+                    if is_flat { ["bind", access, "private"] } else { ["rbind", access, "rprivate"] };
                 self.mounts.push(
                     json!({"destination": target, "type": "bind", "source": source, "options": options}),
                 );
@@ -412,18 +418,35 @@ fn in_words_of_docker(
     host.readonly_paths = Some(strings(&linux["readonlyPaths"]));
     // Each of them is among the mounts.
     host.binds = None;
-    host.tmpfs = Some(items(&given["mounts"]).filter_map(tmpfs).collect());
+    host.tmpfs = Some(tmpfs(given));
     found
 }
 
-/// Returns the place and the options of a mount that keeps its files in memory, except that of the devices.
-fn tmpfs(mount: &Value) -> Option<(String, String)> {
-    let target = mount["destination"].as_str()?;
-    if mount["type"] != "tmpfs" || target == "/dev" {
-        return None;
-    }
-    let options = items(&mount["options"]).filter_map(Value::as_str).filter(|option| *option != "rprivate");
-    Some((target.to_owned(), options.collect::<Vec<_>>().join(",")))
+/// Returns the places and the options of the mounts that keep their files in memory, except that of the devices.
+fn tmpfs(given: &Value) -> HashMap<String, String> {
+    let asked = given["annotations"][TMPFS].as_str().and_then(|text| serde_json::from_str(text).ok());
+    let asked: HashMap<String, String> = asked.unwrap_or_default();
+    let described = |mount: &Value| {
+        let target = mount["destination"].as_str().filter(|target| *target != "/dev")?;
+        let options =
+            items(&mount["options"]).filter_map(Value::as_str).filter(|option| *option != "rprivate");
+        let options: Vec<&str> = options.collect();
+        let same = asked.get(target).filter(|asked| tmpfs_options(asked) == options);
+        Some((target.to_owned(), same.cloned().unwrap_or_else(|| options.join(","))))
+    };
+    items(&given["mounts"]).filter(|mount| mount["type"] == "tmpfs").filter_map(described).collect()
+}
+
+/// Returns the options of a mount that keeps its files in memory, as Podman takes them. It knows no owner: what has one can be
+/// written by everybody, and the container's user is the only one there.
+fn tmpfs_options(asked: &str) -> Vec<&str> {
+    let is_owner = |option: &str| option.starts_with("uid=") || option.starts_with("gid=");
+    let has_owner = asked.split(',').any(is_owner);
+    let mode = |option| match has_owner && str::starts_with(option, "mode=") {
+        true => "mode=1777",
+        false => option,
+    };
+    asked.split(',').filter(|option| !is_owner(option)).map(mode).collect()
 }
 
 /// Returns the filter of system calls as a runtime is given it. A second value of 0 is left out.

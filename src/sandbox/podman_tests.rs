@@ -96,7 +96,7 @@ fn an_approved_folder_is_mounted_without_what_is_below_and_an_overlay_as_a_mount
     let mut approved = spec::MountSpec::path("/mnt/set", "/srv/set", false).body("home");
     approved.target = None;
     places.add("/mnt/set", &mut approved).unwrap();
-    assert_eq!(places.mounts[0]["options"], json!(["bind", "ro", "rprivate"]));
+    assert_eq!(places.mounts[0]["options"], json!(["bind", "ro", "private"]));
     let options = [("type", "overlay"), ("device", "overlay"), ("o", "lowerdir=/a,upperdir=/b")];
     let driver = bollard::models::MountVolumeOptionsDriverConfig {
         name: Some("local".to_owned()),
@@ -132,6 +132,23 @@ fn what_has_no_translation_is_refused() {
     assert!(refused(|host| host.mounts.as_mut().unwrap()[0].consistency = Some("cached".to_owned())));
     let body = ContainerCreateBody { env: Some(vec!["A=1".to_owned()]), ..spec().body() };
     assert!(translated(&body, &service()).is_err());
+}
+
+#[test]
+fn memory_that_has_an_owner_is_described_as_it_was_asked_for_and_no_other() {
+    let asked = "rw,noexec,size=9,uid=30,gid=30,mode=755";
+    let body = changed(|host| host.tmpfs = Some(HashMap::from([("/nix/var".to_owned(), asked.to_owned())])));
+    let mut given = translated(&body, &service()).unwrap().document;
+    let place = given["mounts"].as_array_mut().unwrap().pop().unwrap();
+    assert_eq!(place["options"], json!(["rw", "noexec", "size=9", "mode=1777", "notmpcopyup"]));
+    // The word is for Podman, which adds another one for the runtime.
+    for (options, expected) in [
+        (json!(["rw", "noexec", "size=9", "mode=1777", "rprivate"]), asked),
+        (json!(["rw", "exec", "size=9", "mode=1777", "rprivate"]), "rw,exec,size=9,mode=1777"),
+    ] {
+        given["mounts"] = json!([{"destination": "/nix/var", "type": "tmpfs", "options": options}]);
+        assert_eq!(tmpfs(&given), HashMap::from([("/nix/var".to_owned(), expected.to_owned())]));
+    }
 }
 
 /// Returns what crun was given for the sandbox, as Podman 4.3.1 writes it.
