@@ -210,46 +210,33 @@ impl Specification {
         let missing = missing.map(|(name, most)| json!({"type": name, "soft": most, "hard": most}));
         let limits = given.iter().map(|one| json!({"type": one.name, "soft": one.soft, "hard": one.hard}));
         let limits = limits.chain(missing);
-        let own = json!({"nsmode": "private"});
-        let mut document = json!({
-            "name": name,
-            "image": body.image.take(),
-            "hostname": body.hostname.take(),
-            "user": body.user.take(),
-            "entrypoint": body.entrypoint.take(),
-            "command": body.cmd.take(),
-            "work_dir": body.working_dir.take(),
-            "labels": body.labels.take(),
-            "annotations": {TMPFS: json!(in_memory).to_string()},
-            "stdin": body.open_stdin.take(),
-            "stop_signal": nix::libc::SIGKILL,
-            "remove": host.auto_remove.take(),
-            // It would mount more, and make parts of it writable, for an init process of that name.
-            "systemd": "false",
-            "sdnotifyMode": "ignore",
-            // The proxy of the service's own environment must not get in.
-            "httpproxy": false,
-            "image_volume_mode": "ignore",
-            "log_configuration": {"driver": "none"},
-            "restart_policy": "no",
-            "privileged": false,
-            "read_only_filesystem": host.readonly_rootfs.take(),
-            "no_new_privileges": true,
-            "seccomp_profile_path": profile,
-            "cap_drop": host.cap_drop.take(),
-            "cap_add": host.cap_add.take(),
-            "netns": {"nsmode": "none"},
-            "ipcns": own,
-            "pidns": own,
-            "utsns": own,
-            "cgroupns": own,
-            // A rootless service shifts users. With this, the workspace is the sandbox's own as with Docker of root.
-            "userns": {"nsmode": if service.is_rootless { "keep-id" } else { "host" }},
-            "r_limits": limits.collect::<Vec<_>>(),
-            "resource_limits": resources(&mut host),
-            "mounts": mounts,
-            "volumes": named,
-        });
+        let mut document = walls();
+        // A rootless service shifts users. With this, the workspace is the sandbox's own as with Docker of root.
+        let users = if service.is_rootless { "keep-id" } else { "host" };
+        for (key, value) in [
+            ("name", json!(name)),
+            ("image", json!(body.image.take())),
+            ("hostname", json!(body.hostname.take())),
+            ("user", json!(body.user.take())),
+            ("entrypoint", json!(body.entrypoint.take())),
+            ("command", json!(body.cmd.take())),
+            ("work_dir", json!(body.working_dir.take())),
+            ("labels", json!(body.labels.take())),
+            ("annotations", json!({TMPFS: json!(in_memory).to_string()})),
+            ("stdin", json!(body.open_stdin.take())),
+            ("remove", json!(host.auto_remove.take())),
+            ("read_only_filesystem", json!(host.readonly_rootfs.take())),
+            ("seccomp_profile_path", json!(profile)),
+            ("cap_drop", json!(host.cap_drop.take())),
+            ("cap_add", json!(host.cap_add.take())),
+            ("userns", json!({"nsmode": users})),
+            ("r_limits", json!(limits.collect::<Vec<_>>())),
+            ("resource_limits", resources(&mut host)),
+            ("mounts", json!(mounts)),
+            ("volumes", json!(named)),
+        ] {
+            document[key] = value;
+        }
         if let Some(adjustment) = host.oom_score_adj.take() {
             document["oom_score_adj"] = json!(adjustment);
         }
@@ -258,6 +245,29 @@ impl Specification {
         }
         Ok(Self { document, volumes })
     }
+}
+
+/// Returns what all containers have in common, which the check of a request has found in it.
+fn walls() -> Value {
+    let own = json!({"nsmode": "private"});
+    json!({
+        "stop_signal": nix::libc::SIGKILL,
+        // It would mount more, and make parts of it writable, for an init process of that name.
+        "systemd": "false",
+        "sdnotifyMode": "ignore",
+        // The proxy of the service's own environment must not get in.
+        "httpproxy": false,
+        "image_volume_mode": "ignore",
+        "log_configuration": {"driver": "none"},
+        "restart_policy": "no",
+        "privileged": false,
+        "no_new_privileges": true,
+        "netns": {"nsmode": "none"},
+        "ipcns": own,
+        "pidns": own,
+        "utsns": own,
+        "cgroupns": own,
+    })
 }
 
 /// Takes the limits of the control groups out of a request.
