@@ -56,11 +56,14 @@ impl Container {
 /// Returns all containers of a home, sorted by name, with a single call to the engine.
 pub(crate) async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
     engine_claim::check(engine, home).await?;
-    let client = engine.client()?;
-    let options = ListContainersOptionsBuilder::default().all(true).filters(&names::owned(home)).build();
-    let found = engine
-        .call("list containers", engine::DISPLAY_TIMEOUT, client.list_containers(Some(options)))
-        .await?;
+    let (what, limit, filters) = ("list containers", engine::DISPLAY_TIMEOUT, names::owned(home));
+    let found = if engine.is_podman().await? {
+        engine.call(what, limit, podman::list(engine, &filters)).await?
+    } else {
+        let client = engine.client()?;
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        engine.call(what, limit, client.list_containers(Some(options))).await?
+    };
     let mut containers: Vec<Container> = found.into_iter().map(Container::from).collect();
     containers.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(containers)
@@ -73,7 +76,10 @@ pub(crate) async fn inspect(
 ) -> Result<Option<ContainerInspectResponse>, SandboxError> {
     let client = engine.client()?;
     let what = format!("inspect {container}");
-    engine.find(&what, engine::QUICK, client.inspect_container(container, None)).await
+    match engine.is_podman().await? {
+        true => engine.find(&what, engine::QUICK, podman::inspect(engine, container)).await,
+        false => engine.find(&what, engine::QUICK, client.inspect_container(container, None)).await,
+    }
 }
 
 /// Returns the description of a container that was started, by which it is judged. With Podman it tells what the runtime was
@@ -84,11 +90,11 @@ pub(crate) async fn described(
 ) -> Result<ContainerInspectResponse, SandboxError> {
     let client = engine.client()?;
     let what = format!("inspect {container}");
-    let found = engine.call(&what, engine::QUICK, client.inspect_container(container, None)).await?;
-    match engine.is_podman().await? {
-        true => Box::pin(podman::described(engine, found)).await,
-        false => Ok(found),
+    if engine.is_podman().await? {
+        let found = engine.call(&what, engine::QUICK, podman::inspect(engine, container)).await?;
+        return Box::pin(podman::described(engine, found)).await;
     }
+    engine.call(&what, engine::QUICK, client.inspect_container(container, None)).await
 }
 
 /// A container of this home that was looked up by its name.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use bollard::errors::Error as EngineError;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, HostConfig, Mount, MountType, ResourcesUlimits,
-    RestartPolicyNameEnum, SystemInfo,
+    ContainerCreateBody, ContainerInspectResponse, ContainerSummary, HostConfig, Mount, MountType,
+    ResourcesUlimits, RestartPolicyNameEnum, SystemInfo,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -30,6 +30,8 @@ pub(super) const OLDEST: u32 = 4;
 
 /// The start of all paths of that interface. Later versions take it, too.
 const API: &str = "/v4.0.0/libpod";
+/// The start of all paths of Docker's interface, as Podman 4 has it.
+const DOCKER_API: &str = "/v1.41";
 
 /// Longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 8 << 20;
@@ -65,12 +67,46 @@ pub(super) async fn create(
         volumes::create(engine, &volume, labels).await?;
     }
     // Podman reads the profile before it answers, and keeps what it says with the container.
-    let made = call(engine, Method::POST, "/containers/create", Some(&document));
+    let path = format!("{API}/containers/create");
+    let made = call(engine, Method::POST, &path, Some(&document));
     let made = engine.call(&what, engine::SLOW, made).await?;
     made["Id"]
         .as_str()
         .map(str::to_owned)
         .ok_or_else(|| SandboxError::Engine { what, source: "its answer has no id of the container".into() })
+}
+
+/// Returns the description of a container in Docker's interface.
+pub(super) async fn inspect(
+    engine: &Engine,
+    container: &str,
+) -> Result<ContainerInspectResponse, EngineError> {
+    let path = format!("{DOCKER_API}/containers/{container}/json");
+    let found = call(engine, Method::GET, &path, None).await?;
+    Ok(serde_json::from_value(with_known_state(found))?)
+}
+
+/// Returns all containers that the filters find.
+pub(super) async fn list(
+    engine: &Engine,
+    filters: &HashMap<String, Vec<String>>,
+) -> Result<Vec<ContainerSummary>, EngineError> {
+    let filters: String = form_urlencoded::byte_serialize(json!(filters).to_string().as_bytes()).collect();
+    let path = format!("{DOCKER_API}/containers/json?all=true&filters={filters}");
+    let found = call(engine, Method::GET, &path, None).await?;
+    let found = found.as_array().cloned().unwrap_or_default();
+    Ok(serde_json::from_value(found.into_iter().map(with_known_state).collect())?)
+}
+
+/// Replaces a state that Docker does not have, between the end of the processes and Podman's own cleaning up. The client would
+/// not read it.
+fn with_known_state(mut found: Value) -> Value {
+    for place in ["/State", "/State/Status"] {
+        if let Some(state) = found.pointer_mut(place).filter(|state| **state == "stopped") {
+            *state = json!("exited");
+        }
+    }
+    found
 }
 
 /// Returns the description of a container that was started, with what its runtime was given.
@@ -80,7 +116,7 @@ pub(super) async fn described(
 ) -> Result<ContainerInspectResponse, SandboxError> {
     let id = found.id.clone().unwrap_or_default();
     let what = format!("inspect {id}");
-    let path = format!("/containers/{id}/json");
+    let path = format!("{API}/containers/{id}/json");
     let own = engine.call(&what, engine::QUICK, call(engine, Method::GET, &path, None)).await?;
     let Some(path) = own["OCIConfigPath"].as_str().filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return Err(SandboxError::Engine { what, source: "its runtime was given nothing yet".into() });
@@ -134,7 +170,8 @@ struct Service {
 
 impl Service {
     async fn ask(engine: &Engine) -> Result<Self, SandboxError> {
-        let asked = call(engine, Method::GET, "/info", None);
+        let path = format!("{API}/info");
+        let asked = call(engine, Method::GET, &path, None);
         let answer = engine.call("describe itself", engine::QUICK, asked).await?;
         let host = &answer["host"];
         Ok(Self {
@@ -482,7 +519,7 @@ fn strings(list: &Value) -> Vec<String> {
     items(list).filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Calls Podman's own interface by the socket of this machine.
+/// Calls the service by its socket on this machine.
 async fn call(
     engine: &Engine,
     method: Method,
@@ -498,7 +535,7 @@ async fn call(
     let text = sent.map(Value::to_string).unwrap_or_default();
     let request = Request::builder()
         .method(method)
-        .uri(format!("{API}{path}"))
+        .uri(path)
         .header(HOST, "podman")
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(text)))?;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::home::Home;
-use crate::sandbox::inspect;
+use crate::sandbox::inspect::findings as differences;
 use crate::sandbox::mount::Mounts;
 use crate::sandbox::spec::{ContainerSpec, HostFacts, SandboxUser};
 use crate::sandbox::testing;
@@ -245,7 +245,7 @@ fn a_sandbox_is_judged_by_what_its_runtime_was_given() {
     let findings = |change: Loosening| {
         let mut given = given(&spec);
         change(&mut given);
-        inspect::findings(&spec, &in_words_of_docker(reported(&spec), Some("crun"), &given), true)
+        differences(&spec, &in_words_of_docker(reported(&spec), Some("crun"), &given), true)
     };
     assert_eq!(findings(|_| ()), Vec::<String>::new());
     let loosened: [(&str, Loosening); 16] = [
@@ -308,6 +308,19 @@ async fn a_rootless_service_without_controllers_does_not_pass_for_one_that_limit
         (Some(false), Some(true), Some(false))
     );
     assert_eq!(found.security_options.unwrap(), ["name=seccomp,profile=default", "name=rootless"]);
+}
+
+#[tokio::test]
+async fn a_state_that_docker_does_not_have_is_an_end() {
+    use bollard::models::{ContainerStateStatusEnum, ContainerSummaryStateEnum};
+    let (_folder, engine) = answering(200, r#"{"Id": "a", "State": {"Status": "stopped"}}"#);
+    let found = inspect(&engine, "a").await.unwrap();
+    assert_eq!(found.state.unwrap().status, Some(ContainerStateStatusEnum::EXITED));
+    let (_folder, engine) =
+        answering(200, r#"[{"Id": "a", "State": "stopped"}, {"Id": "b", "State": "running"}]"#);
+    let found = list(&engine, &HashMap::new()).await.unwrap();
+    let states: Vec<_> = found.into_iter().filter_map(|one| one.state).collect();
+    assert_eq!(states, [ContainerSummaryStateEnum::EXITED, ContainerSummaryStateEnum::RUNNING]);
 }
 
 #[tokio::test]
