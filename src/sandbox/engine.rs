@@ -48,8 +48,8 @@ pub struct Engine {
     route: Option<Arc<Route>>,
     /// Set once this home may use it.
     claim: Arc<OnceCell<()>>,
-    /// Set once it was asked if it is Podman.
-    podman: Arc<OnceCell<bool>>,
+    /// Set once it has said if it is Podman.
+    podman: Arc<OnceLock<bool>>,
     client: OnceLock<Docker>,
 }
 
@@ -323,8 +323,15 @@ impl Engine {
         if self.is_remote() {
             return Ok(false);
         }
-        let ask = || async { Ok::<_, SandboxError>(self.version().await?.is_podman) };
-        self.podman.get_or_try_init(ask).await.copied()
+        if let Some(known) = self.podman.get() {
+            return Ok(*known);
+        }
+        // Not one after the other: each caller of an engine that hangs waits only once.
+        let found = match tokio::time::timeout(DISPLAY_TIMEOUT, self.version()).await {
+            Ok(found) => found?.is_podman,
+            Err(_) => return Err(self.silent("report its version", DISPLAY_TIMEOUT)),
+        };
+        Ok(*self.podman.get_or_init(|| found))
     }
 
     /// Returns the engine's properties that matter to sandboxes, as JSON for a report.
