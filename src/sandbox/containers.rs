@@ -57,7 +57,7 @@ impl Container {
 pub(crate) async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
     engine_claim::check(engine, home).await?;
     let (what, limit, filters) = ("list containers", engine::DISPLAY_TIMEOUT, names::owned(home));
-    let found = if engine.is_podman().await? {
+    let found = if engine.is_podman(limit).await? {
         engine.call(what, limit, podman::list(engine, &filters)).await?
     } else {
         let client = engine.client()?;
@@ -76,7 +76,7 @@ pub(crate) async fn inspect(
 ) -> Result<Option<ContainerInspectResponse>, SandboxError> {
     let client = engine.client()?;
     let what = format!("inspect {container}");
-    match engine.is_podman().await? {
+    match engine.is_podman(engine::QUICK).await? {
         true => engine.find(&what, engine::QUICK, podman::inspect(engine, container)).await,
         false => engine.find(&what, engine::QUICK, client.inspect_container(container, None)).await,
     }
@@ -90,7 +90,7 @@ pub(crate) async fn described(
 ) -> Result<ContainerInspectResponse, SandboxError> {
     let client = engine.client()?;
     let what = format!("inspect {container}");
-    if engine.is_podman().await? {
+    if engine.is_podman(engine::QUICK).await? {
         let found = engine.call(&what, engine::QUICK, podman::inspect(engine, container)).await?;
         return Box::pin(podman::described(engine, found)).await;
     }
@@ -143,7 +143,7 @@ pub(crate) async fn create(
     name: &str,
     body: ContainerCreateBody,
 ) -> Result<String, SandboxError> {
-    if engine.is_podman().await? {
+    if engine.is_podman(engine::QUICK).await? {
         return Box::pin(podman::create(engine, name, &body)).await;
     }
     let client = engine.client()?;
@@ -202,7 +202,7 @@ pub async fn remove_all(engine: &Engine, home: &Home) -> Result<(), SandboxError
 /// Kills a container's processes. SIGKILL is enough, because the helper keeps no state that it would have to save. It
 /// is not an error if the container is missing or does not run.
 pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> {
-    if engine.is_podman().await? {
+    if engine.is_podman(engine::QUICK).await? {
         let found = inspect(engine, container).await?;
         // Podman takes one that is frozen for stopped, with all its processes, and never thaws it then. It does remove it.
         if found.and_then(|found| found.state?.paused) == Some(true) {

@@ -319,7 +319,7 @@ impl Engine {
     }
 
     /// Returns `true` if containers are made by Podman's own interface. It is asked once. One on another machine is not used.
-    pub(super) async fn is_podman(&self) -> Result<bool, SandboxError> {
+    pub(super) async fn is_podman(&self, limit: Duration) -> Result<bool, SandboxError> {
         if self.is_remote() {
             return Ok(false);
         }
@@ -327,9 +327,12 @@ impl Engine {
             return Ok(*known);
         }
         // Not one after the other: each caller of an engine that hangs waits only once.
-        let found = match tokio::time::timeout(DISPLAY_TIMEOUT, self.version()).await {
-            Ok(found) => found?.is_podman,
-            Err(_) => return Err(self.silent("report its version", DISPLAY_TIMEOUT)),
+        let found = match tokio::time::timeout(limit, self.version()).await {
+            Ok(Ok(found)) => found.is_podman,
+            // Podman's service knows the question.
+            Ok(Err(error)) if refusal(&error) == Some(404) => false,
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(self.silent("report its version", limit)),
         };
         Ok(*self.podman.get_or_init(|| found))
     }
