@@ -65,7 +65,7 @@ def settle(server):
 
 
 def works_again(fleet, history):
-    """Each agent, on both engines, runs a command and says so."""
+    """Each agent, on each engine, runs a command and says so."""
     for agent in AGENTS:
         seen = []
 
@@ -137,7 +137,7 @@ def campaign(fleet, history, wanted):
     clients = [Client(number, fleet.gateways, history, wanted.seed) for number in range(wanted.people)]
     for client in clients:
         client.start()
-    chosen = plan(wanted.seed, wanted.faults, long=wanted.long, minute=wanted.minute, without=wanted.without)
+    chosen = plan(wanted.seed, wanted.faults, long=wanted.long, minute=wanted.minute, without=wanted.without, engines=len(fleet.engines))
     late = []
     for number, fault in enumerate(chosen, 1):
         begun = time.monotonic()

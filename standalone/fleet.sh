@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Faults on a fleet under load: PostgreSQL with a synchronous replica, three gateways in a group, each with a home and a machine of its
-# own, and two Docker engines that all of them use, one at a socket and one by ssh. Processes and sandboxes are killed and stopped,
+# own, and three engines that all of them use: Docker at a socket, Docker by ssh, and Podman. Processes and sandboxes are killed and stopped,
 # networks are cut between any two, the database is restarted and failed over, gateways come back after others have replaced them, clocks
 # jump by five minutes. Meanwhile people post, chat, give tasks over A2A, have commands approved, change members and settings and have
 # lines written into a vault, by any gateway, which passes on what is of an agent that another one has; and at each gateway somebody
 # watches the events of all. Every change of the database waits for the replica, so nothing that was acknowledged may be lost. Then a judge
 # that knows nothing of the program compares what clients were told with the database and the files, and who owned what when with the
 # database's own record of it.
-# Engines and machines are in network namespaces of their own, and the gateways reach each other by a bridge in one more. Podman is
-# not among them.
-# Needs root, python3, a C compiler, dockerd, nsenter and unshare; installs Debian's PostgreSQL, OpenSSH, iptables and ip where they are
-# missing.
+# Engines and machines are in network namespaces of their own, and the gateways reach each other by a bridge in one more. Where
+# Podman can start no container, there are two engines.
+# Needs root, python3, a C compiler, dockerd, nsenter and unshare; installs Debian's PostgreSQL, Podman, OpenSSH, iptables and ip where
+# they are missing.
 #
 #   ./standalone/fleet.sh                       25 faults, less than five minutes
 #   ./standalone/fleet.sh --minute              the same, and in one of them a gateway stands still for a minute
@@ -38,6 +38,7 @@ if [[ " $* " != *" --self-test "* && " $* " != *" --help "* && " $* " != *" -h "
     [ "$(id -u)" = 0 ] || { echo "engines and machines of their own need root" >&2; exit 1; }
     missing=()
     [ -d /usr/lib/postgresql ] || missing+=(postgresql)
+    command -v podman >/dev/null || missing+=(podman)
     command -v iptables >/dev/null || missing+=(iptables)
     command -v ip >/dev/null || missing+=(iproute2)
     [ -x /usr/sbin/sshd ] || missing+=(openssh-server)

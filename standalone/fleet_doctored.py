@@ -206,7 +206,7 @@ def repeat_command(facts):
 
 
 def repeat_elsewhere(facts):
-    """As if both engines had run it for another agent."""
+    """As if two engines had run it for another agent."""
     op = safe(facts, "command")
     facts["marks"][next(agent for agent in facts["marks"] if agent != op["agent"])].append(mark_of(facts, op))
     return "commands run once"

@@ -1,4 +1,4 @@
-"""A Docker engine with its own data, network namespace and bridge."""
+"""An engine with its own data, network namespace and bridge: Docker's, or one with the same interface."""
 
 import json
 import os
@@ -9,6 +9,9 @@ import time
 
 from fleet_lines import SocketLine
 from fleet_processes import gone, kill_tree, parents, pid_in, tell, tree
+
+# What is done in the namespaces of an engine before it starts. Runtimes refuse machines with control groups of both versions.
+PREPARED = "ip link set lo up; umount /sys/fs/cgroup/unified 2>/dev/null"
 
 
 class Engine:
@@ -26,16 +29,20 @@ class Engine:
             json.dump({"iptables": True, "ip-forward": False, "userland-proxy": False}, file)
         self.start()
 
-    def start(self, limit=90):
+    def command(self):
+        """The command that runs it, with namespaces of its own."""
         at = self.folder
-        script = (f"ip link set lo up; umount /sys/fs/cgroup/unified 2>/dev/null; exec dockerd --config-file {at}/daemon.json"
-                  f" --data-root {at}/data --exec-root {at}/exec --pidfile {at}/pid --host unix://{self.inner} >>{at}/log 2>&1")
-        self.daemon = subprocess.Popen([*self.unshare, "--mount", "--propagation", "private", "sh", "-c", script],
-                                       stdin=subprocess.DEVNULL)
+        script = (f"{PREPARED}; exec dockerd --config-file {at}/daemon.json --data-root {at}/data --exec-root {at}/exec"
+                  f" --pidfile {at}/pid --host unix://{self.inner}")
+        return [*self.unshare, "--mount", "--propagation", "private", "sh", "-c", script]
+
+    def start(self, limit=90):
+        with open(f"{self.folder}/log", "a") as log:
+            self.daemon = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         end = time.monotonic() + limit
         while self.docker("version") is None:
             if time.monotonic() > end or self.daemon.poll() is not None:
-                raise RuntimeError(f"engine {self.number} does not start: {open(f'{at}/log').read()[-2000:]}")
+                raise RuntimeError(f"engine {self.number} does not start: {open(f'{self.folder}/log').read()[-2000:]}")
             time.sleep(0.1)
 
     def address(self, gateway):
@@ -62,6 +69,9 @@ class Engine:
     def load(self, path):
         if self.docker("load", "-i", path, limit=300) is None:
             raise RuntimeError(f"engine {self.number} does not take the images")
+
+    def refusal(self):
+        """The reason why it can be no engine of this fleet, or `None`."""
 
     def pause(self):
         tell([self.daemon.pid], signal.SIGSTOP)

@@ -39,8 +39,8 @@ class Faults:
         self.fleet, self.history = fleet, history
         # Somebody who only looks if gateways serve.
         self.prober = Client(998, fleet.gateways, history, 0)
-        # Those who have a command run on the second engine while the way to it breaks, one for each agent there.
-        self.askers = {agent: Client(980 + number, fleet.gateways, history, 0) for number, agent in enumerate(FAR)}
+        # Those who have a command run on an engine while it or the way to it breaks, one for each agent there.
+        self.askers = {agent: Client(980 + number, fleet.gateways, history, 0) for number, agent in enumerate([*FAR, *fleet.pods])}
         for asker in self.askers.values():
             asker.slow = 1.0
         self.done, self.slowest = collections.Counter(), collections.defaultdict(float)
@@ -120,16 +120,16 @@ class Faults:
         while not self.ask(RUNNING, port=gateway.port) and time.monotonic() < end:
             time.sleep(0.05)
 
-    def under_way(self, gateway, fail):
-        """Has something fail while agents of the second engine run commands, asked for by a gateway."""
+    def under_way(self, gateway, agents, fail):
+        """Has something fail while these agents run commands, asked for by a gateway."""
         asking = [threading.Thread(target=asker.apart, args=(lambda asker=asker, agent=agent: asker.once(
-            asker.command, agent, gateway),)) for agent, asker in self.askers.items()]
+            asker.command, agent, gateway),)) for agent, asker in self.askers.items() if agent in agents]
         for one in asking:
             one.start()
 
         def all_run():
             running = {row["agent"] for row in self.ask(BUSY) or []}
-            return running >= set(self.askers)
+            return running >= set(agents)
 
         until(3, all_run)
         # The command begins a moment after the turn.
@@ -207,7 +207,12 @@ class Faults:
             self.fleet.engines[fault.engine].kill_sessions()
             self.history.add(what="broken", at=up())
 
-        self.under_way(self.fleet.gateways[fault.gateway], kill)
+        self.under_way(self.fleet.gateways[fault.gateway], FAR, kill)
+
+    def kill_podman(self, fault):
+        """Its sandboxes end with their connections, so a command in one may be cut off, but never runs again."""
+        engine = self.fleet.engines[fault.engine]
+        self.under_way(self.fleet.gateways[fault.gateway], self.fleet.pods, engine.kill)
 
     def kill_containerd(self, fault):
         self.fleet.engines[fault.engine].kill_containerd()
@@ -260,7 +265,7 @@ class Faults:
             line.say("go")
 
         if fault.engine == BY_SSH:
-            self.under_way(gateway, cut)
+            self.under_way(gateway, FAR, cut)
         else:
             cut()
 

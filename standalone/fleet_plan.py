@@ -18,6 +18,7 @@ KINDS = {
     ("kill", "dockerd"): 1,
     ("kill", "sshd"): 2,
     ("kill", "containerd"): 1,
+    ("kill", "podman"): 1,
     ("kill", "postgres"): 2,
     ("kill", "backend"): 2,
     ("pause", "gateway"): 4,
@@ -61,15 +62,18 @@ HOWS = {
 LASTING = {"pause", "cut"}
 # The things of which each gateway has one, and those of which each engine has one.
 OF_GATEWAYS = {"gateway", "double", "supervisor", "machine", "sandbox", "helper", "database", "engine", "peer", "clock"}
-OF_ENGINES = {"dockerd", "containerd", "engine", "sshd"}
-# The engine that gateways reach by ssh.
-BY_SSH = 1
+OF_ENGINES, OF_DOCKER = {"dockerd", "containerd", "engine", "sshd"}, {"dockerd", "containerd"}
+# The engine that gateways reach by ssh, and Podman, which comes after those of Docker and may be missing.
+BY_SSH, PODMAN = 1, 2
+# The engine of what only one of them has.
+ONLY = {"sshd": BY_SSH, "podman": PODMAN}
 
 
-def plan(seed, count, *, long=False, minute=False, without=(), gateways=3, engines=2):
+def plan(seed, count, *, long=False, minute=False, without=(), gateways=3, engines=3):
     """The faults of a run. `long` makes those that last take up to a minute, and `minute` makes one of them a gateway that stands
     still for a minute; `without` leaves kinds out."""
     choose = random.Random(seed)
+    without = {*without, *(["kill/podman"] if engines <= PODMAN else [])}
     kinds = [key for key in KINDS if key[0] not in without and "/".join(key) not in without]
     # Each kind once, if there is room for all, so that a run says something about each. Otherwise the most important ones come
     # first. What is left is chosen by weight.
@@ -92,9 +96,8 @@ def fault(choose, key, long, gateways, engines):
         # Around the limits of the program: 3 s (late), 6 s (dead), 7 s (a connection), and in the long form a minute.
         longest = choose.choice([1, 2, 4, 8, 15, 60] if long else [0.5, 1, 2, 4])
         seconds = round(longest * choose.uniform(0.5, 1.0), 2)
-    gateway, engine = choose.randrange(gateways), choose.randrange(engines)
-    if key[1] == "sshd":
-        engine = BY_SSH
+    gateway = choose.randrange(gateways)
+    engine = ONLY.get(key[1], choose.randrange(PODMAN if key[1] in OF_DOCKER else engines))
     how = choose.choice(HOWS[key]) if key in HOWS else ""
     return Fault(round(choose.uniform(0.1, 1.0), 2), *key, gateway, engine, how, seconds)
 

@@ -1,4 +1,4 @@
-"""The fleet: a database with its replica, two engines, and a group of gateways, each with a home and a machine of its own."""
+"""The fleet: a database with its replica, engines, and a group of gateways, each with a home and a machine of its own."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from fleet_clients import AGENTS, ANSWERED, LINES, SILENT, VAULT, crew
 from fleet_engine import Engine
 from fleet_gateway import Gateway
 from fleet_net import Machine, Namespace, Switch, free_subnet
+from fleet_podman import Podman
 from fleet_postgres import Cluster
 from fleet_ssh import SshEngine
 from fleet_trace import sql
@@ -24,8 +25,8 @@ PEER_ADDRESS = "plugins.entries.flock.config.gateway.peerAddress"
 FLAKE = "plugins.entries.flock.config.nix.flake"
 # The agents of the team scenario; the two that a home does not have from its beginning have archetypes.
 SCENARIO = {"orchestrator": None, "sysadmin": None, "architect": "production-first-developer", "coder": "code-first-developer"}
-# These are on the second engine, because only it has the label. So their workspaces are there, too.
-FAR = AGENTS[1::2]
+# These are on the second engine, because only it has the label. So their workspaces are there, too. One is on the third.
+FAR, PODS = AGENTS[1::2], AGENTS[4:5]
 # What a command leaves in the workspace: its word, how long the machine has been running, and the home of the sandbox, by its
 # volume.
 MARK = r"""read up rest </proc/uptime
@@ -66,7 +67,8 @@ class Fleet:
         self.clocks = {name: Clock(work, name) for name in ["one", "two", *map(str, range(GATEWAYS))]}
         self.cluster = Cluster(f"{work}/postgres", network, self.machines,
                                [self.clocks[name].environment() for name in ("one", "two")])
-        self.engines = [Engine(work, 0), SshEngine(work, 1, self.far)]
+        self.podman = Podman(work, 2)
+        self.engines = [Engine(work, 0), SshEngine(work, 1, self.far), self.podman]
         # Each gateway has the `ssh` that knows the second engine.
         path = {"PATH": f"{self.engines[1].programs}:{os.environ['PATH']}"}
         self.gateways = [Gateway(work, number, machine, {**self.clocks[str(number)].environment(), **path})
@@ -94,7 +96,7 @@ class Fleet:
         check("each gateway has some of the agents", until(60, lambda: self.cluster.primary.ask(divided).strip() == "t"))
 
     def make_engines(self):
-        """Both engines, with the images of the machine's own if it has them; else the homes make them anew."""
+        """The engines, with the images of the machine's own if it has them; else the homes make them anew."""
         listed = run("docker", "images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")[1].split("\n")
         newest = {}
         for line in listed:
@@ -108,12 +110,21 @@ class Fleet:
 
         def make(engine):
             engine.make()
-            if newest:
+            if why := engine.refusal():
+                print(f"      goes on without engine {engine.number}, which can start nothing here: {why}", flush=True)
+                engine.end()
+                self.engines.remove(engine)
+            elif newest:
                 engine.load(archive)
 
         beside(*(lambda engine=engine: make(engine) for engine in self.engines))
         if newest:
             os.remove(archive)
+
+    @property
+    def pods(self):
+        """The agents whose sandboxes are in Podman, if it is there."""
+        return PODS if self.podman in self.engines else []
 
     def init(self, gateway, *more):
         """A home whose gateway the others reach. Its key is new with each start, and they have it from the database."""
@@ -128,7 +139,8 @@ class Fleet:
         with open(f"{first.home}/store.json", "w") as file:
             json.dump({"postgres": self.cluster.address(first.machine)}, file)
         first.write_secret("postgres", self.cluster.password)
-        self.must(first, "another engine", "engine", "add", "second", self.engines[1].address(first), "--labels", "far", limit=600)
+        for engine, name, label in zip(self.engines[1:], ("second", "third"), ("far", "podman")):
+            self.must(first, f"{name} engine", "engine", "add", name, engine.address(first), "--labels", label, limit=600)
         os.makedirs(f"{first.home}/scripts", exist_ok=True)
         more = [{"when": "slow-command ", "steps": used("exec", command=SLOW_MARK)},
                 {"when": "ask ", "steps": [{"say": "answer {{last_message}}", "delay_ms": 30}]},
@@ -137,7 +149,7 @@ class Fleet:
         for agent in AGENTS:
             with open(f"{first.home}/scripts/{agent}", "w") as file:
                 json.dump(script, file)
-            labels = ["--labels", "far"] if agent in FAR else []
+            labels = [word for label, agents in (("far", FAR), ("podman", self.pods)) if agent in agents for word in ("--labels", label)]
             self.must(first, f"add {agent}", "add", agent, "--no-container", "--model", f"script/{agent}", *labels)
         members = [word for agent in AGENTS for word in ("--member", agent)]
         self.must(first, f"channel {SILENT}", "channel", "create", SILENT, "--topic", "fleet", *members)
