@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Faults on a fleet under load: PostgreSQL with a synchronous replica, three gateways in a group, each with a home and a machine of its
-# own, and three engines that all of them use: Docker at a socket, Docker by ssh, and Podman. Processes and sandboxes are killed and stopped,
-# networks are cut between any two, the database is restarted and failed over, gateways come back after others have replaced them, clocks
-# jump by five minutes. Meanwhile people post, chat, give tasks over A2A, have commands approved, change members and settings and have
-# lines written into a vault, by any gateway, which passes on what is of an agent that another one has; and at each gateway somebody
-# watches the events of all. Every change of the database waits for the replica, so nothing that was acknowledged may be lost. Then a judge
-# that knows nothing of the program compares what clients were told with the database and the files, and who owned what when with the
-# database's own record of it.
+# own, and three engines that all of them use: Docker at a socket, Docker by ssh, and Podman. Processes and sandboxes are killed and
+# stopped, networks are cut between any two, the database is restarted and failed over, gateways come back after others have replaced
+# them, clocks jump by five minutes. Meanwhile people post, chat, give tasks over A2A, have commands approved, change members and
+# settings and have lines written into a vault, by any gateway, which passes on what is of an agent that another one has; and at each
+# gateway somebody watches the events of all. Every change of the database waits for the replica, so nothing that was acknowledged may
+# be lost. Then a judge that knows nothing of the program compares what clients were told with the database and the files, and who owned
+# what when with the database's own record of it.
 # Engines and machines are in network namespaces of their own, and the gateways reach each other by a bridge in one more. Where
 # Podman can start no container, there are two engines.
 # Needs root, python3, a C compiler, dockerd, nsenter and unshare; installs Debian's PostgreSQL, Podman, OpenSSH, iptables and ip where

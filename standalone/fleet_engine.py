@@ -113,12 +113,16 @@ class Engine:
         if pid > 1:
             tell([pid], signal.SIGKILL)
 
+    def clear(self):
+        """Removes all containers."""
+        containers = (self.docker("ps", "-aq", limit=20) or "").split()
+        if containers:
+            self.docker("rm", "-f", *containers, limit=60)
+
     def end(self):
         if self.daemon and self.daemon.poll() is None:
             self.go_on()
-            containers = (self.docker("ps", "-aq", limit=20) or "").split()
-            if containers:
-                self.docker("rm", "-f", *containers, limit=60)
+            self.clear()
             tell([self.daemon.pid], signal.SIGTERM)
             try:
                 self.daemon.wait(30)

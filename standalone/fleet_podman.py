@@ -52,10 +52,16 @@ class Podman(Engine):
         return " ".join(done.stderr.split()) or f"exit code {done.returncode}" if done.returncode != 0 else None
 
     def load(self, path):
-        super().load(path)
+        # Its service would take almost twice as long.
+        subprocess.run(self.inside("load", "--quiet", "--input", path), stdin=subprocess.DEVNULL, capture_output=True, check=True)
         # Homes look for images by the names that Docker gives them.
         for name in (self.docker("images", "--format", "{{.Repository}}:{{.Tag}}") or "").split():
             self.docker("tag", name, name.removeprefix("localhost/"))
+
+    def clear(self):
+        # Docker's command lets it wait ten seconds for each.
+        subprocess.run(self.inside("rm", "--force", "--all", "--time", "0"), stdin=subprocess.DEVNULL, capture_output=True,
+                       timeout=60, check=False)
 
     def end(self):
         super().end()

@@ -397,7 +397,7 @@ run_kills() {
 # Memory and clients of many kinds under load.
 run_load() { limited ./standalone/load.sh; }
 
-# Faults on a database with a replica, two engines, networks and clocks under load: the six most important kinds, and two others.
+# Faults on a database with a replica, three engines, networks and clocks under load: the six most important kinds, and two others.
 # In full all of them, after a team's work, and with a gateway that stands still for a minute.
 run_fleet() {
     shortened --faults 8
