@@ -500,7 +500,8 @@ fn tmpfs_options(asked: &str) -> Vec<&str> {
 fn filter() -> Value {
     let mut filter: Value = serde_json::from_str(seccomp::profile()).unwrap_or_default();
     for rule in filter["syscalls"].as_array_mut().into_iter().flatten() {
-        for condition in rule["args"].as_array_mut().into_iter().flatten() {
+        // Indexing would add the key to a rule without conditions.
+        for condition in rule.get_mut("args").and_then(Value::as_array_mut).into_iter().flatten() {
             if condition["valueTwo"] == 0
                 && let Some(condition) = condition.as_object_mut()
             {

@@ -338,3 +338,18 @@ async fn the_texts_of_its_errors_are_told_apart() {
         assert_eq!(is_wrong_state(&error), is_state, "{text}");
     }
 }
+
+#[test]
+fn the_filter_has_no_key_that_podman_does_not_write() {
+    let filter = filter();
+    let rules: Vec<&Value> = items(&filter["syscalls"]).collect();
+    assert!(rules.len() > 10, "{rules:?}");
+    let has = |rule: &Value, key: &str| rule.get(key).is_some();
+    assert!(!has(rules[0], "args"), "a rule without conditions has no list of them");
+    assert!(rules.iter().flat_map(|rule| items(&rule["args"])).all(|condition| !has(condition, "valueTwo")));
+    let profile: Value = serde_json::from_str(seccomp::profile()).unwrap();
+    for (rule, asked) in rules.into_iter().zip(items(&profile["syscalls"])) {
+        assert_eq!((&rule["names"], &rule["action"]), (&asked["names"], &asked["action"]));
+        assert_eq!(rule.get("errnoRet"), asked.get("errnoRet"));
+    }
+}
