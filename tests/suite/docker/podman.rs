@@ -78,11 +78,14 @@ impl Drop for Podman {
 }
 
 /// Starts the service. crun refuses a machine that has control groups of both versions, as some have, and the approved folder
-/// has another file system below it.
+/// has another file system below it. The locks of all services of a machine would be the same. A copy of all files for each
+/// container takes much longer than an overlay, but that can't be on another overlay.
 const SERVICE: &str = r#"
 umount /sys/fs/cgroup/unified 2>/dev/null
+mount -t tmpfs none /dev/shm
 mount -t tmpfs none "$1/set/below" && echo hidden > "$1/set/below/hidden"
-exec podman --cgroup-manager cgroupfs --storage-driver vfs --root "$1/root" --runroot "$1/run" \
+case $(stat -f -c %T "$1") in *overlay*) storage=vfs ;; *) storage=overlay ;; esac
+exec podman --cgroup-manager cgroupfs --storage-driver "$storage" --root "$1/root" --runroot "$1/run" --tmpdir "$1/tmp" \
     system service --time 0 "unix://$1/podman.sock"
 "#;
 
