@@ -135,7 +135,7 @@ impl RoleChoice {
 /// The agents or the channels of a person.
 struct LimitView {
     shown: String,
-    /// The same in the words of the form, which are those of the command line.
+    /// The value of the form's field, in the words of the command line.
     wanted: String,
 }
 
