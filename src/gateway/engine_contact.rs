@@ -192,7 +192,7 @@ async fn look(gateway: &Gateway) -> Result<LookedAt, SandboxError> {
     let (engines, agents) = (gateway.swarm.engines(), look_for_agents(gateway).await?);
     let names: BTreeSet<EngineName> = agents.values().cloned().collect();
     let asked = names.into_iter().map(|name| async move {
-        let problem = engines.find_any(&name)?.ping().await.err();
+        let problem = engines.find_any(&name)?.ping(false).await.err();
         Some((name, problem))
     });
     let problems = future::join_all(asked).await.into_iter().flatten().collect();

@@ -291,7 +291,7 @@ pub(crate) async fn remove(
     // What is in it can be brought back as long as it answers.
     let kept = match is_forced {
         false => workspaces.clone(),
-        true if !workspaces.is_empty() && answers(&found).await => {
+        true if !workspaces.is_empty() && found.ping(true).await.is_ok() => {
             Box::pin(own_workspaces(swarm.home(), &found, &workspaces)).await
         }
         true => Vec::new(),
@@ -317,7 +317,7 @@ pub(crate) async fn remove(
     }
     let mut left = Vec::new();
     // The person reads within seconds that it does not answer.
-    let reached = found.ping().await;
+    let reached = found.ping(false).await;
     if reached.is_ok() {
         // It may answer again.
         let kept = Box::pin(own_workspaces(swarm.home(), &found, &workspaces)).await;
@@ -525,13 +525,6 @@ fn forget_certificates(home: &Home, name: &EngineName) {
         if let Err(error) = secret::remove(home, &file) {
             tracing::warn!(engine = %name, error = chain(&error), "a certificate could not be removed");
         }
-    }
-}
-
-pub(super) async fn answers(found: &AgentPlace) -> bool {
-    match found {
-        AgentPlace::Engine(found) => found.engine.first_ping().await.is_ok(),
-        AgentPlace::Cluster(found) => found.client.ping().await.is_ok(),
     }
 }
 

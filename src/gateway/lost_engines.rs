@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future;
 use tokio::time::Instant;
 
-use super::engines::{answers, reason_to_wait};
+use super::engines::reason_to_wait;
 use super::state::Gateway;
 use crate::checkpoint::Checkpoints;
 use crate::checkpoint::lost::{LostEngine, Replacement};
@@ -101,7 +101,7 @@ impl LostEngines {
             config.engines.iter().filter_map(|engine| Some((engine.name.clone(), engine.lost_after?)));
         let asked = watched.map(|(name, limit)| async move {
             let place = engines.find_any(&name)?;
-            let answers = place.ping().await.is_ok();
+            let answers = place.ping(false).await.is_ok();
             Some((place, limit, answers))
         });
         let asked: Vec<_> = future::join_all(asked).await.into_iter().flatten().collect();
@@ -122,7 +122,8 @@ impl LostEngines {
 async fn leave(swarm: &Swarm, checkpoints: &Checkpoints, place: &AgentPlace) {
     let lost = place.name();
     // Its agents go to the gateway that reaches it.
-    if swarm.ownership().others().iter().any(|other| other.engines.contains(lost)) || answers(place).await {
+    let is_reached = swarm.ownership().others().iter().any(|other| other.engines.contains(lost));
+    if is_reached || place.ping(true).await.is_ok() {
         return;
     }
     let placed = match swarm.engines().placements().await {

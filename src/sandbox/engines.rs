@@ -106,13 +106,14 @@ impl AgentPlace {
         }
     }
 
-    /// Asks if it answers.
+    /// Asks if it answers. With `is_first`, an engine on another machine has the time that the first connection may take.
     ///
     /// # Errors
     ///
     /// Returns the reason if it does not answer within some seconds.
-    pub(crate) async fn ping(&self) -> Result<(), SandboxError> {
+    pub(crate) async fn ping(&self, is_first: bool) -> Result<(), SandboxError> {
         match self {
+            Self::Engine(found) if is_first => found.engine.first_ping().await,
             Self::Engine(found) => found.engine.ping().await,
             Self::Cluster(found) => found.client.ping().await.map(drop),
         }
@@ -525,7 +526,7 @@ impl Engines {
     async fn ask_some(&self, names: Vec<EngineName>) -> Vec<(EngineName, bool)> {
         let asked = names.into_iter().map(|name| async move {
             let answers = match self.find_any(&name) {
-                Some(found) => found.ping().await.is_ok(),
+                Some(found) => found.ping(false).await.is_ok(),
                 // It was removed meanwhile.
                 None => false,
             };
