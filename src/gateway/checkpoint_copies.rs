@@ -77,15 +77,9 @@ impl Copies {
     /// Copies what is new.
     async fn look(&mut self, live: &Live) {
         let config = live.current();
-        let Some((store, is_new)) = self.reporter.store(config.blobs.as_ref()) else {
-            self.agents.clear();
-            return;
-        };
-        if is_new {
-            self.agents.clear();
-        }
+        let Some(store) = self.reporter.store(config.blobs.as_ref(), &mut self.agents) else { return };
         self.agents.retain(|id, _| config.agent(id).is_some());
-        self.reporter.retain(|id| config.agents.iter().any(|agent| agent.id.as_str() == id));
+        self.reporter.retain_agents(&config);
         let mut due = self.due(&config);
         // A place that can't be claimed fails below, for each agent.
         if !due.is_empty()

@@ -73,38 +73,43 @@ impl CopyReporter {
         Self { home: home.clone(), kind, report, store: None, since: None, progress, last, told: None }
     }
 
-    /// Returns the store of these settings, and `true` if it was opened now, so that nothing is known of it.
+    /// Returns the store of these settings. Forgets what is `known` of the one before, unless it is the same.
     pub(super) fn store(
         &mut self,
         settings: Option<&Arc<BlobSettings>>,
-    ) -> Option<(Arc<dyn BlobStore>, bool)> {
+        known: &mut impl Default,
+    ) -> Option<Arc<dyn BlobStore>> {
+        if let (Some(settings), Some((opened, store))) = (settings, &self.store)
+            && opened == settings
+        {
+            return Some(Arc::clone(store));
+        }
+        (self.since, *known) = (None, Default::default());
         let Some(settings) = settings else {
-            self.since = None;
             if self.store.take().is_some() {
                 self.progress = CopyProgress::default();
                 self.tell();
             }
             return None;
         };
-        if let Some((opened, store)) = &self.store
-            && opened == settings
-        {
-            return Some((Arc::clone(store), false));
-        }
-        self.since = None;
         let store = blob::open(&self.home, settings);
         let place = store.place().to_owned();
         let copied_at = self.last.as_ref().filter(|(of, _)| *of == place).map(|(_, at)| *at);
         self.store = Some((Arc::clone(settings), Arc::clone(&store)));
         self.progress = CopyProgress { place, copied_at, ..CopyProgress::default() };
         self.show();
-        Some((store, true))
+        Some(store)
     }
 
     /// Notes the time since which the store is this home's. Returns `true` if it was another one before: somebody has taken the
     /// store again, perhaps because it was emptied, so that nothing is known of it.
     pub(super) fn is_taken_again(&mut self, since: i64) -> bool {
         self.since.replace(since).is_some_and(|before| before != since)
+    }
+
+    /// Forgets the failures of agents that are not there any more.
+    pub(super) fn retain_agents(&mut self, config: &Config) {
+        self.retain(|id| config.agents.iter().any(|agent| agent.id.as_str() == id));
     }
 
     /// Forgets the failures of the subjects, which are agents or vaults, that are not there any more.
@@ -208,13 +213,14 @@ mod tests {
         let mut reporter = CopyReporter::begin(&home, KIND, Arc::clone(&report));
         assert_eq!(report.get().as_ref(), Some(&written));
         // What is known of one place says nothing of another.
-        let (_, is_new) = reporter.store(Some(&folder("/mnt/other"))).unwrap();
-        assert!(is_new);
-        assert_eq!(report.get().unwrap().copied_at, None);
-        let (store, is_new) = reporter.store(Some(&folder(&place))).unwrap();
-        assert_eq!((store.place(), is_new), (place.as_str(), true));
-        assert_eq!(report.get().as_ref(), Some(&written));
-        assert!(!reporter.store(Some(&folder(&place))).unwrap().1);
+        let mut known = "of another";
+        reporter.store(Some(&folder("/mnt/other")), &mut known).unwrap();
+        assert_eq!((report.get().unwrap().copied_at, known), (None, ""));
+        let store = reporter.store(Some(&folder(&place)), &mut known).unwrap();
+        assert_eq!((store.place(), report.get().as_ref()), (place.as_str(), Some(&written)));
+        known = "of this one";
+        reporter.store(Some(&folder(&place)), &mut known).unwrap();
+        assert_eq!(known, "of this one");
         reporter.note_copy();
         reporter.tell();
         let told = CopyProgress::read(&home, KIND).unwrap();
@@ -231,12 +237,12 @@ mod tests {
         let home = Home::new(root.path().to_owned(), None);
         home.make_folders().unwrap();
         let mut reporter = CopyReporter::begin(&home, KIND, Arc::new(CopyReport::default()));
-        reporter.store(Some(&folder("/mnt/nas"))).unwrap();
+        reporter.store(Some(&folder("/mnt/nas")), &mut ()).unwrap();
         let noticed = [5, 5, 7, 7].map(|since| reporter.is_taken_again(since));
         assert_eq!(noticed, [false, false, true, false]);
-        reporter.store(Some(&folder("/mnt/other"))).unwrap();
+        reporter.store(Some(&folder("/mnt/other")), &mut ()).unwrap();
         assert!(!reporter.is_taken_again(9));
-        assert!(reporter.store(None).is_none());
+        assert!(reporter.store(None, &mut ()).is_none());
         assert!(!reporter.is_taken_again(11));
     }
 
@@ -247,7 +253,7 @@ mod tests {
         home.make_folders().unwrap();
         let report = Arc::new(CopyReport::default());
         let mut reporter = CopyReporter::begin(&home, KIND, Arc::clone(&report));
-        reporter.store(Some(&folder("/mnt/nas"))).unwrap();
+        reporter.store(Some(&folder("/mnt/nas")), &mut ()).unwrap();
         reporter.note_waiting("ada");
         assert!(reporter.is_waiting());
         reporter.note_failure("ada", &BlobError::Lost { place: "one".to_owned() });
@@ -261,7 +267,7 @@ mod tests {
         reporter.note_done("ada");
         assert_eq!(report.get().unwrap().failed, []);
         // Without a place, nothing is shown of it, here and elsewhere.
-        assert!(reporter.store(None).is_none());
+        assert!(reporter.store(None, &mut ()).is_none());
         assert_eq!(CopyProgress::read(&home, KIND).unwrap(), Some(CopyProgress::default()));
     }
 }

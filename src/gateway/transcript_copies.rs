@@ -79,8 +79,7 @@ pub(crate) async fn watch(
 ) {
     let home = live.home().clone();
     let reporter = CopyReporter::begin(&home, CopyKind::Conversation, report);
-    let (seen, looks) = (HashMap::new(), HashMap::new());
-    let mut copies = Copies { home, store, seen, present: None, looks, reporter };
+    let mut copies = Copies { home, store, known: Known::default(), reporter };
     // What is on its way may be given up at any point: the next start copies it again.
     while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
         if stop.run_until_cancelled(copies.look(&live)).await.is_none() {
@@ -127,36 +126,37 @@ impl FullLooks {
     }
 }
 
-/// The state of the copies.
-struct Copies {
-    home: Home,
-    store: Arc<Store>,
+/// The knowledge of the copies in a place.
+#[derive(Default)]
+struct Known {
     /// The transcripts that are copied, by their names.
     seen: HashMap<String, FileMark>,
     /// The segments that the place had at the first look, until all sessions were looked at: the database may be of a
     /// restored backup.
     present: Option<HashSet<String>>,
     looks: HashMap<AgentId, FullLooks>,
+}
+
+/// The state of the copies.
+struct Copies {
+    home: Home,
+    store: Arc<Store>,
+    /// It counts no more if the place is taken again.
+    known: Known,
     reporter: CopyReporter,
 }
 
 impl Copies {
     async fn look(&mut self, live: &Live) {
         let config = live.current();
-        let Some((blobs, is_new)) = self.reporter.store(config.blobs.as_ref()) else {
-            self.forget_place();
-            return;
-        };
-        if is_new {
-            self.forget_place();
-        }
+        let Some(blobs) = self.reporter.store(config.blobs.as_ref(), &mut self.known) else { return };
         let mut is_claimed = false;
         for agent in &config.agents {
             let now = Instant::now();
-            let looks = *self.looks.entry(agent.id.clone()).or_insert_with(|| FullLooks::new(now));
+            let looks = *self.known.looks.entry(agent.id.clone()).or_insert_with(|| FullLooks::new(now));
             let is_full = looks.is_due(now);
             let looked = self.agent(&agent.id, &blobs, is_full, &mut is_claimed).await;
-            if let Some(looks) = self.looks.get_mut(&agent.id) {
+            if let Some(looks) = self.known.looks.get_mut(&agent.id) {
                 looks.note(is_full, looked.is_err(), Instant::now());
             }
             match looked {
@@ -166,20 +166,15 @@ impl Copies {
                 Err(error) => self.reporter.note_failure(agent.id.as_str(), &error),
             }
         }
-        self.reporter.retain(|id| config.agents.iter().any(|agent| agent.id.as_str() == id));
-        self.looks.retain(|id, _| config.agent(id).is_some());
-        if self.looks.values().all(|looks| looks.is_done) {
-            self.present = None;
+        self.reporter.retain_agents(&config);
+        self.known.looks.retain(|id, _| config.agent(id).is_some());
+        if self.known.looks.values().all(|looks| looks.is_done) {
+            self.known.present = None;
         }
         if let Err(error) = self.delete_orphans(&blobs, &mut is_claimed).await {
             tracing::warn!(error = chain(&error), "failed to delete the segments of deleted sessions");
         }
         self.reporter.tell();
-    }
-
-    /// Forgets what is known about a place that is not the home's any more, or was taken again.
-    fn forget_place(&mut self) {
-        (self.seen, self.present, self.looks) = (HashMap::new(), None, HashMap::new());
     }
 
     /// Copies the transcripts of an agent that have changed.
@@ -224,23 +219,23 @@ impl Copies {
             return Ok(());
         };
         let mark = (found.len(), found.modified().ok());
-        if self.seen.get(file) == Some(&mark) {
+        if self.known.seen.get(file) == Some(&mark) {
             return Ok(());
         }
         self.reporter.note_waiting(agent.as_str());
         self.claim(blobs, is_claimed).await?;
         // What this process has copied is there. Of a segment that was copied after the list, that is found out once more.
-        let is_first = !self.seen.contains_key(file);
-        if is_first && self.present.is_none() && !self.store.segments().of(file).await?.is_empty() {
-            self.present = Some(present(blobs).await?);
+        let is_first = !self.known.seen.contains_key(file);
+        if is_first && self.known.present.is_none() && !self.store.segments().of(file).await?.is_empty() {
+            self.known.present = Some(present(blobs).await?);
         }
-        let present = self.present.as_ref().filter(|_| is_first);
+        let present = self.known.present.as_ref().filter(|_| is_first);
         let sealed = seal(&self.store, blobs, &path, file, present).await?;
         if sealed.segments > 0 {
             tracing::debug!(%agent, file, ?sealed, "copied a transcript to the second place");
             self.reporter.note_copy();
         }
-        self.seen.insert(file.to_owned(), mark);
+        self.known.seen.insert(file.to_owned(), mark);
         Ok(())
     }
 
@@ -253,7 +248,7 @@ impl Copies {
         for file in self.store.segments().orphans(MAX_ORPHANS).await? {
             self.claim(blobs, is_claimed).await?;
             forget(&self.store, blobs, &file).await?;
-            self.seen.remove(&file);
+            self.known.seen.remove(&file);
         }
         Ok(())
     }
@@ -268,7 +263,7 @@ impl Copies {
             let since = owner::claim(&self.home, &**blobs).await?;
             *is_claimed = true;
             if self.reporter.is_taken_again(since) {
-                self.forget_place();
+                self.known = Known::default();
             }
         }
         Ok(())

@@ -59,13 +59,7 @@ struct Copies {
 impl Copies {
     async fn look(&mut self, live: &Live) {
         let config = live.current();
-        let Some((store, is_new)) = self.reporter.store(config.blobs.as_ref()) else {
-            self.known.clear();
-            return;
-        };
-        if is_new {
-            self.known.clear();
-        }
+        let Some(store) = self.reporter.store(config.blobs.as_ref(), &mut self.known) else { return };
         let vaults = Arc::clone(&self.vaults);
         let names = tokio::task::spawn_blocking(move || vaults.names()).await.unwrap_or_default();
         // The copies of a vault that is gone stay: its disk may not be mounted.
