@@ -95,8 +95,9 @@ async function coming(stage, browsers, page, secret) {
     const refused = await visit(stage, theirs, PATH);
     check("and is refused it", refused.status() === 403 && !(await theirs.content()).includes("data-person"), refused.status());
     await visit(stage, theirs, "/dashboard");
-    const answer = await stage.api("GET", "/api/tokens");
-    check("the use of the token is known", answer.data.tokens.find((one) => one.name === `${NAME}.1`)?.lastUsedAt > 0, answer.text);
+    const tokens = async () => (await stage.api("GET", "/api/tokens")).data.tokens;
+    const isUsed = async () => (await tokens()).find((one) => one.name === `${NAME}.1`)?.lastUsedAt > 0;
+    check("the use of the token is known", await until(SECONDS, isUsed));
     await visit(stage, page, PATH);
     await mark(page);
     const seen = await Promise.all(["seen", "browsers"].map((name) => field(page, name).innerText()));

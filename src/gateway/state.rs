@@ -131,7 +131,7 @@ pub struct Gateway {
     /// The progress of the copies in the second place.
     pub(crate) copies: CopyReports,
     /// The uses of tokens that are being noted.
-    token_uses: Arc<TokenUses>,
+    pub(super) token_uses: Arc<TokenUses>,
     /// The key for push services.
     pub(crate) vapid: VapidKeyCell,
     /// The key by which the other gateways of a group know this one. Unset in a gateway without others.

@@ -30,7 +30,7 @@ impl TokenUses {
         let (uses, store) = (Arc::clone(self), Arc::clone(store));
         let (name, created_at) = (token.name.clone(), token.created_at);
         tokio::spawn(async move {
-            let noted = store.tokens().touch(name.clone(), Some(created_at), now).await;
+            let noted = store.tokens().touch(name.clone(), created_at, now).await;
             lock(&uses.under_way).remove(&name);
             if let Err(error) = noted
                 && uses.may_warn(Instant::now())
@@ -84,8 +84,8 @@ mod tests {
         uses.note(&store, &token(&store).await, 320_000);
         assert!(lock(&uses.under_way).is_empty(), "it is about a minute exact");
         // Of two uses at nearly the same time, the later one counts, and none of an earlier token of the name.
-        store.tokens().touch("ci".to_owned(), None, 259_000).await.unwrap();
-        store.tokens().touch("ci".to_owned(), Some(6), 900_000).await.unwrap();
+        store.tokens().touch("ci".to_owned(), 7, 259_000).await.unwrap();
+        store.tokens().touch("ci".to_owned(), 6, 900_000).await.unwrap();
         assert_eq!(token(&store).await.used_at, Some(260_000));
     }
 

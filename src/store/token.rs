@@ -253,19 +253,14 @@ impl Tokens<&Store> {
         .await
     }
 
-    /// Records that a token was used at `now`. With `created_at` it is the token of this time, and not a later one of its name. An
-    /// earlier use takes the place of one that is more than a minute ahead: that one is by a clock that differs.
-    pub(crate) async fn touch(
-        self,
-        name: String,
-        created_at: Option<i64>,
-        now: i64,
-    ) -> Result<(), StoreError> {
+    /// Records that the token of this name that was made at `created_at` was used at `now`. An earlier use takes the place of one
+    /// that is more than a minute ahead: that one is by a clock that differs.
+    pub(crate) async fn touch(self, name: String, created_at: i64, now: i64) -> Result<(), StoreError> {
         self.write("note the use of a token", move |transaction| {
             transaction
                 .prepare_cached(
                     "UPDATE client_token SET used_at = ?2
-                     WHERE name = ?1 AND created_at = coalesce(?3, created_at)
+                     WHERE name = ?1 AND created_at = ?3
                         AND (used_at IS NULL OR used_at < ?2 OR used_at > ?4)",
                 )?
                 .execute((&name, now, created_at, now.saturating_add(TOUCH_INTERVAL)))

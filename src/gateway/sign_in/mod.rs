@@ -54,16 +54,17 @@ pub(crate) async fn with_token(
     token: &str,
     browser: &str,
 ) -> Result<Option<String>, StoreError> {
-    let store = gateway.swarm.store();
+    let (store, now) = (gateway.swarm.store(), unix_ms());
     // The lookup is by hash, so its timing reveals nothing about the token.
     let found = store.tokens().find(&token_hash(token.trim().as_bytes())).await?;
-    let found = found.filter(|found| found.is_good(unix_ms()));
-    let Some(ClientToken { name, person: Some(person), .. }) = found else { return Ok(None) };
-    if !store.people().find(&person).await?.is_some_and(|person| person.is_active()) {
+    let found = found.filter(|found| found.is_good(now));
+    let Some(found @ ClientToken { name, person: Some(person), .. }) = &found else { return Ok(None) };
+    if !store.people().find(person).await?.is_some_and(|person| person.is_active()) {
         return Ok(None);
     }
-    let visitor = Visitor { person, token: Some(name), account: None, made_by: None };
-    sign_in(gateway, visitor, browser, unix_ms()).await.map(Some)
+    gateway.token_uses.note(store, found, now);
+    let (person, token) = (person.clone(), Some(name.clone()));
+    sign_in(gateway, Visitor { person, token, account: None, made_by: None }, browser, now).await.map(Some)
 }
 
 /// Signs a browser in and returns the value of its cookie. `since` is the time from which the sign-in's age counts.
@@ -88,7 +89,6 @@ async fn sign_in(
     let entry =
         Actor::human(&new.person).entry("dashboard.signin", &new.id, Level::Yellow, new.browser.clone());
     let store = gateway.swarm.store();
-    touch_token(gateway, new.token.as_deref(), now).await?;
     store.sign_ins().add(new, token_hash(cookie.as_bytes()), entry, now).await?;
     // On disk before the browser gets the cookie: a power failure must not sign it out again.
     store.sync().await?;
@@ -109,15 +109,8 @@ pub(crate) async fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Optio
     let now = unix_ms();
     if now - found.used_at > TOUCH_INTERVAL {
         sign_ins.touch(found.id.clone(), now).await?;
-        touch_token(gateway, found.token.as_deref(), now).await?;
     }
     Ok(Some(found))
-}
-
-/// Records that the token with which a browser signed in was used: it is what lets the browser in.
-async fn touch_token(gateway: &Gateway, token: Option<&str>, now: i64) -> Result<(), StoreError> {
-    let Some(token) = token else { return Ok(()) };
-    gateway.swarm.store().tokens().touch(token.to_owned(), None, now).await
 }
 
 /// Returns the sign-in of this id, whose cookie another gateway has seen. `None` if it is not good.
@@ -135,11 +128,12 @@ async fn still_good(gateway: &Gateway, found: Option<SignIn>) -> Result<Option<S
     let now = unix_ms();
     let found = found.filter(|found| found.is_good(now));
     if let Some(SignIn { token: Some(name), person, .. }) = &found {
-        let token = gateway.swarm.store().tokens().named(name).await?;
+        let store = gateway.swarm.store();
+        let token = store.tokens().named(name).await?;
         let is_theirs = |token: &ClientToken| token.is_good(now) && token.person.as_ref() == Some(person);
-        if !token.as_ref().is_some_and(is_theirs) {
-            return Ok(None);
-        }
+        let Some(token) = token.filter(is_theirs) else { return Ok(None) };
+        // It is what lets the browser in.
+        gateway.token_uses.note(store, &token, now);
     }
     if let Some(SignIn { account: Some(account), person, .. }) = &found
         && !has_account(gateway, person, account).await?
