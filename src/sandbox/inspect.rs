@@ -142,29 +142,11 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::Home;
-    use crate::sandbox::mount::Mounts;
-    use crate::sandbox::spec::{HostFacts, SandboxUser};
     use crate::sandbox::testing;
 
     #[test]
     fn a_limit_on_swap_that_was_raised_or_taken_away_is_found_where_there_can_be_one() {
-        let home = Home::new("/srv/flock".into(), None);
-        let host = HostFacts {
-            image: "sha256:abc".to_owned(),
-            user: SandboxUser { uid: 1000, gid: 1000 },
-            helper: "/srv/flock/run/helper/1/flock-helper".into(),
-            workspace: "/srv/flock/workspaces/coder".into(),
-            identity: Vec::new(),
-            cores: 8,
-            engine_socket: None,
-            mounts: Mounts::default(),
-            fittings: Vec::new(),
-            projects: Vec::new(),
-            volume: None,
-        };
-        let agent = testing::agent("coder", "/srv/flock/workspaces/coder".into());
-        let spec = ContainerSpec::build(&home, &agent, &host).unwrap();
+        let spec = testing::spec();
         let about_swap = |memory_swap: Option<i64>, limits_swap: bool| {
             let host_config = HostConfig { memory_swap, ..spec.body().host_config.unwrap() };
             let found = ContainerInspectResponse {

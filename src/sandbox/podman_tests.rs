@@ -1,28 +1,7 @@
 use super::*;
-use crate::home::Home;
 use crate::sandbox::inspect::findings as differences;
-use crate::sandbox::mount::Mounts;
-use crate::sandbox::spec::{ContainerSpec, HostFacts, SandboxUser};
+use crate::sandbox::spec::ContainerSpec;
 use crate::sandbox::testing;
-
-fn spec() -> ContainerSpec {
-    let home = Home::new("/srv/flock".into(), None);
-    let host = HostFacts {
-        image: "sha256:abc".to_owned(),
-        user: SandboxUser { uid: 1000, gid: 1000 },
-        helper: "/srv/flock/run/helper/1/flock-helper".into(),
-        workspace: "/srv/flock/workspaces/coder".into(),
-        identity: Vec::new(),
-        cores: 8,
-        engine_socket: None,
-        mounts: Mounts::default(),
-        fittings: Vec::new(),
-        projects: Vec::new(),
-        volume: None,
-    };
-    let agent = testing::agent("coder", "/srv/flock/workspaces/coder".into());
-    ContainerSpec::build(&home, &agent, &host).unwrap()
-}
 
 fn service() -> Service {
     Service {
@@ -39,14 +18,14 @@ fn translated(body: &ContainerCreateBody, service: &Service) -> Result<Specifica
 
 /// Returns the body with another host configuration.
 fn changed(change: impl FnOnce(&mut HostConfig)) -> ContainerCreateBody {
-    let mut body = spec().body();
+    let mut body = testing::spec().body();
     change(body.host_config.as_mut().unwrap());
     body
 }
 
 #[test]
 fn a_sandbox_is_translated_with_all_its_walls() {
-    let spec = spec();
+    let spec = testing::spec();
     let Specification { document, volumes } = translated(&spec.body(), &service()).unwrap();
     for (pointer, expected) in [
         ("/name", json!("flock-coder")),
@@ -86,7 +65,7 @@ fn a_sandbox_is_translated_with_all_its_walls() {
 #[test]
 fn a_rootless_service_keeps_the_users_number() {
     let rootless = Service { is_rootless: true, ..service() };
-    let document = translated(&spec().body(), &rootless).unwrap().document;
+    let document = translated(&testing::spec().body(), &rootless).unwrap().document;
     assert_eq!(document["userns"]["nsmode"], "keep-id");
 }
 
@@ -130,7 +109,7 @@ fn what_has_no_translation_is_refused() {
     assert!(refused(|host| host.binds = Some(vec!["/:/host".to_owned()])));
     assert!(refused(|host| host.memory_swappiness = Some(0)), "a setting that nobody thought of");
     assert!(refused(|host| host.mounts.as_mut().unwrap()[0].consistency = Some("cached".to_owned())));
-    let body = ContainerCreateBody { env: Some(vec!["A=1".to_owned()]), ..spec().body() };
+    let body = ContainerCreateBody { env: Some(vec!["A=1".to_owned()]), ..testing::spec().body() };
     assert!(translated(&body, &service()).is_err());
 }
 
@@ -241,7 +220,7 @@ type Loosening = fn(&mut Value);
 
 #[test]
 fn a_sandbox_is_judged_by_what_its_runtime_was_given() {
-    let spec = spec();
+    let spec = testing::spec();
     let findings = |change: Loosening| {
         let mut given = given(&spec);
         change(&mut given);
@@ -271,22 +250,6 @@ fn a_sandbox_is_judged_by_what_its_runtime_was_given() {
     }
 }
 
-/// Returns a service that answers each request with this status and text.
-fn answering(status: u16, text: &'static str) -> (tempfile::TempDir, Engine) {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("podman.sock");
-    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    std::thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            let mut request = [0; 4096];
-            assert!(io::Read::read(&mut stream, &mut request).unwrap() > 0);
-            let length = text.len();
-            let _ = write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{text}");
-        }
-    });
-    (folder, Engine::at(format!("unix://{}", socket.display())))
-}
-
 #[tokio::test]
 async fn a_rootless_service_without_controllers_does_not_pass_for_one_that_limits() {
     const INFO: &str = r#"{"host": {
@@ -294,7 +257,7 @@ async fn a_rootless_service_without_controllers_does_not_pass_for_one_that_limit
         "security": {"rootless": true},
         "ociRuntime": {"name": "crun"}
     }}"#;
-    let (_folder, engine) = answering(200, INFO);
+    let (engine, _folder) = testing::engine(|_: &str| (200, INFO));
     let claimed = SystemInfo {
         memory_limit: Some(true),
         cpu_cfs_quota: Some(true),
@@ -313,11 +276,12 @@ async fn a_rootless_service_without_controllers_does_not_pass_for_one_that_limit
 #[tokio::test]
 async fn a_state_that_docker_does_not_have_is_an_end() {
     use bollard::models::{ContainerStateStatusEnum, ContainerSummaryStateEnum};
-    let (_folder, engine) = answering(200, r#"{"Id": "a", "State": {"Status": "stopped"}}"#);
+    let one = r#"{"Id": "a", "State": {"Status": "stopped"}}"#;
+    let (engine, _folder) = testing::engine(move |_: &str| (200, one));
     let found = inspect(&engine, "a").await.unwrap();
     assert_eq!(found.state.unwrap().status, Some(ContainerStateStatusEnum::EXITED));
-    let (_folder, engine) =
-        answering(200, r#"[{"Id": "a", "State": "stopped"}, {"Id": "b", "State": "running"}]"#);
+    let all = r#"[{"Id": "a", "State": "stopped"}, {"Id": "b", "State": "running"}]"#;
+    let (engine, _folder) = testing::engine(move |_: &str| (200, all));
     let found = list(&engine, &HashMap::new()).await.unwrap();
     let states: Vec<_> = found.into_iter().filter_map(|one| one.state).collect();
     assert_eq!(states, [ContainerSummaryStateEnum::EXITED, ContainerSummaryStateEnum::RUNNING]);
@@ -331,7 +295,7 @@ async fn the_texts_of_its_errors_are_told_apart() {
         (r#"{"cause": "other", "message": "can't pause: container state improper"}"#, 500, true),
         ("no JSON", 500, false),
     ] {
-        let (_folder, engine) = answering(500, text);
+        let (engine, _folder) = testing::engine(move |_: &str| (500, text));
         let error =
             engine.call("try", engine::QUICK, call(&engine, Method::GET, "/x", None)).await.unwrap_err();
         assert_eq!(engine::refusal(&error), Some(expected), "{text}");

@@ -15,10 +15,13 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::process::{Child, ChildStdin, Command};
 
 use crate::config::{Agent, CommandPolicy, DockerSettings, Role, SandboxMode, SkillsMode};
+use crate::home::Home;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::helper::{Environment, HelperClient, PROGRAM};
+use crate::sandbox::mount::Mounts;
+use crate::sandbox::spec::{ContainerSpec, HostFacts, SandboxUser};
 use crate::sandbox::workspace_files::RemoteFiles;
 use crate::sandbox::{self, BackgroundJob, CommandOutcome, JobReply, JobRequest, Sandbox, SandboxError};
 
@@ -51,6 +54,25 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         has_project: true,
         labels: Vec::new(),
     }
+}
+
+/// Returns the specification of the sandbox of such an agent.
+pub(crate) fn spec() -> ContainerSpec {
+    let workspace = PathBuf::from("/srv/flock/workspaces/coder");
+    let host = HostFacts {
+        image: "sha256:abc".to_owned(),
+        user: SandboxUser { uid: 1000, gid: 1000 },
+        helper: "/srv/flock/run/helper/1/flock-helper".into(),
+        workspace: workspace.clone(),
+        identity: Vec::new(),
+        cores: 8,
+        engine_socket: None,
+        mounts: Mounts::default(),
+        fittings: Vec::new(),
+        projects: Vec::new(),
+        volume: None,
+    };
+    ContainerSpec::build(&Home::new("/srv/flock".into(), None), &agent("coder", workspace), &host).unwrap()
 }
 
 /// Waits until a condition is met.
