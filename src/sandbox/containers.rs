@@ -1,5 +1,5 @@
-//! Lists, stops and removes all containers of a home. A container without the home's label is never touched, whatever
-//! its name is.
+//! Makes, describes, freezes, ends and lists the containers of a home, with Docker or Podman. A container without the home's
+//! label is never touched, whatever its name is.
 
 use std::sync::Arc;
 

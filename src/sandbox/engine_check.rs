@@ -1,12 +1,11 @@
-//! Checks that an engine can hold sandboxes: its limits, its filter of system calls, its runtimes, and a sandbox that is
-//! made in it, compared with its specification and probed from inside.
+//! Checks that an engine can hold sandboxes: its kind, its limits, its filter of system calls, its runtimes, and a sandbox that
+//! is made in it, compared with its specification and probed from inside.
 
 use std::sync::Arc;
 
+use bollard::models::SystemInfo;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-
-use bollard::models::SystemInfo;
 
 use crate::config::{Config, EngineSettings};
 use crate::error::{Explain as _, chain};
