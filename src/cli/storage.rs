@@ -350,18 +350,21 @@ fn pull_vault(vault: &FolderName, args: &PullArgs, context: &Context) -> Result<
         format!("flock storage pull --vault {vault} --at '{}'{replace}", clock::local(at))
     };
     let vaults = Arc::new(Vaults::new(&place.home));
-    let pulled = context.block_on(async {
+    let (pulled, ended) = context.block_on(async {
         let at = vault_copies::newest(&**store, vault, until).await?;
         // A gateway copies what is back by then, so that the newest copy would be another one.
         context.printer.say(format!("if this breaks off, go on with: {}", again(at, args.replace)));
         let wish = VaultPull { vault: vault.clone(), at, replaces: args.replace };
-        Ok(vault_copies::pull(wish, &vaults, store).await?)
+        Ok(vault_copies::pull(wish, &vaults, store).await)
     })?;
+    // Also if it failed: what was written before stays.
     if pulled.written > 0 {
         let (at, written) = (clock::local(pulled.at), pulled.written);
-        let detail = format!("{written} files of {}, as of {at}", place.store.place());
+        let end = if ended.is_err() { ", and then it failed" } else { "" };
+        let detail = format!("{written} files of {}, as of {at}{end}", place.store.place());
         person::record_done(&place.home, "storage.pull", vault.as_str(), detail, context);
     }
+    ended?;
     let line = StyledLine::new().plain("vault ").accent(vault.as_str()).plain(format!(
         ", as of {}: {} files written, {} as they were",
         clock::local(pulled.at),

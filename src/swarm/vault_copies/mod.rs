@@ -133,7 +133,8 @@ async fn read_record(store: &dyn BlobStore, vault: &FolderName, at: i64) -> Resu
 ///
 /// # Errors
 ///
-/// Returns the first error of a job. The jobs that are under way are given up then.
+/// Returns the first error of a job. The jobs that are under way then end first, and their outcomes are noted: they may have
+/// written something.
 async fn each<T, R, F>(
     items: Vec<(T, u64)>,
     job: impl Fn(T) -> F,
@@ -147,18 +148,22 @@ where
     // Those that are left are stopped when this is dropped.
     let mut running = JoinSet::new();
     let mut held: u64 = 0;
+    let mut failed = None;
     loop {
-        while running.len() < PARALLEL {
+        while failed.is_none() && running.len() < PARALLEL {
             let fits = |(_, bytes): &(T, u64)| held == 0 || held + bytes <= MAX_HELD;
             let Some((item, bytes)) = waiting.next_if(fits) else { break };
             held += bytes;
             let work = job(item);
             running.spawn(async move { (work.await, bytes) });
         }
-        let Some(ended) = running.join_next().await else { return Ok(()) };
-        let (done, bytes) = ended.map_err(|_| VaultCopyError::Stopped)?;
+        let Some(ended) = running.join_next().await else { return failed.map_or(Ok(()), Err) };
+        let (done, bytes) = ended.unwrap_or((Err(VaultCopyError::Stopped), 0));
         held -= bytes;
-        note(done?);
+        match done {
+            Ok(done) => note(done),
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
 }
 

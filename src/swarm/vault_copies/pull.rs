@@ -34,7 +34,7 @@ pub(crate) struct MissingFile {
     pub(crate) problem: String,
 }
 
-/// A vault that was brought here.
+/// The part of a vault that was brought here. It is the whole vault, unless the pull failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PulledVault {
     pub(crate) vault: FolderName,
@@ -69,24 +69,30 @@ pub(crate) async fn newest(
     })
 }
 
-/// Brings the files of a vault here, and makes the vault if there is none. A running gateway copies what is here meanwhile, so
-/// after an interruption the newest copy may have only a part of the files.
+/// Brings the files of a vault here, and makes the vault if there is none. Returns what was brought, and how it ended. A running
+/// gateway copies what is here meanwhile, so after an interruption the newest copy may have only a part of the files.
 ///
-/// # Errors
-///
-/// Returns an error if the store can't be read, or if the vault can't be written. The files that were brought before stay.
+/// The result is an error if the store can't be read, or if the vault can't be written. The files that were brought before stay.
 pub(crate) async fn pull(
     wish: VaultPull,
     vaults: &Arc<Vaults>,
     store: &Arc<dyn BlobStore>,
-) -> Result<PulledVault, VaultCopyError> {
+) -> (PulledVault, Result<(), VaultCopyError>) {
     let VaultPull { vault, at, replaces } = wish;
-    let record = read_record(&**store, &vault, at).await?;
-    let (maker, name) = (Arc::clone(vaults), vault.clone());
-    blocking(move || Ok(maker.create(&name)?)).await?;
     let mut pulled =
         PulledVault { vault: vault.clone(), at, written: 0, same: 0, kept: Vec::new(), missing: Vec::new() };
     let target = Target { vaults: Arc::clone(vaults), vault, store: Arc::clone(store), replaces };
+    let ended = bring_all(&target, at, &mut pulled).await;
+    pulled.kept.sort_unstable();
+    pulled.missing.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    (pulled, ended)
+}
+
+/// Brings all files of a copy here, and notes in `pulled` what became of each.
+async fn bring_all(target: &Target, at: i64, pulled: &mut PulledVault) -> Result<(), VaultCopyError> {
+    let record = read_record(&*target.store, &target.vault, at).await?;
+    let (maker, name) = (Arc::clone(&target.vaults), target.vault.clone());
+    blocking(move || Ok(maker.create(&name)?)).await?;
     let files = record.files.into_iter().map(|file| {
         let bytes = file.size;
         (file, bytes)
@@ -100,10 +106,7 @@ pub(crate) async fn pull(
             Err(problem) => pulled.missing.push(MissingFile { path, problem }),
         }
     };
-    each(files.collect(), |file| bring_back(target.clone(), file), note).await?;
-    pulled.kept.sort_unstable();
-    pulled.missing.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    Ok(pulled)
+    each(files.collect(), |file| bring_back(target.clone(), file), note).await
 }
 
 /// The places between which files are brought back.

@@ -125,7 +125,8 @@ impl Stage {
     async fn pull(&self, vaults: &Arc<Vaults>, until: Option<i64>) -> Result<PulledVault, VaultCopyError> {
         let at = newest(&*self.store, &self.vault, until).await?;
         let wish = VaultPull { vault: self.vault.clone(), at, replaces: false };
-        pull(wish, vaults, &self.store).await
+        let (pulled, ended) = pull(wish, vaults, &self.store).await;
+        ended.map(|()| pulled)
     }
 }
 
@@ -286,7 +287,8 @@ async fn what_somebody_has_made_here_is_not_overwritten_unasked() {
     assert_eq!((pulled.written, pulled.kept.as_slice()), (1, &["plan.md".to_owned()][..]));
     assert_eq!(fs_err::read_to_string(there.join("plan.md")).unwrap(), "mine");
     let wish = VaultPull { vault: stage.vault.clone(), at: pulled.at, replaces: true };
-    let pulled = pull(wish, &vaults, &stage.store).await.unwrap();
+    let (pulled, ended) = pull(wish, &vaults, &stage.store).await;
+    ended.unwrap();
     assert_eq!((pulled.written, pulled.same, pulled.kept.len()), (1, 1, 0));
     assert_eq!(fs_err::read_to_string(there.join("plan.md")).unwrap(), "theirs");
     assert_eq!(fs_err::read_to_string(there.join("own.md")).unwrap(), "mine alone");
@@ -312,6 +314,28 @@ async fn a_content_that_is_missing_or_damaged_is_named_and_the_others_come() {
         assert!(!home.vaults().join("notes").join(&missing.path).exists());
     }
     assert_eq!(below(&home.vaults().join("notes")).len(), 1, "no part of a file is left");
+}
+
+#[tokio::test]
+async fn a_pull_that_fails_says_what_it_has_written() {
+    let mut stage = Stage::new();
+    for number in 10..10 + 2 * PARALLEL {
+        stage.write(&format!("{number}.md"), format!("text {number}"));
+    }
+    stage.copied().await;
+    // The disk of the place fails at one of the first files, beside which others are under way.
+    let is_it = |path: &PathBuf| fs_err::read(path).unwrap() == b"text 13";
+    let spoilt = stage.contents().into_iter().find(is_it).unwrap();
+    fs_err::remove_file(&spoilt).unwrap();
+    fs_err::create_dir(&spoilt).unwrap();
+    let (home, vaults) = stage.other_home();
+    let wish = VaultPull { vault: stage.vault.clone(), at: stage.records().await[0], replaces: false };
+    let (pulled, ended) = pull(wish, &vaults, &stage.store).await;
+    let error = ended.unwrap_err();
+    assert!(matches!(error, VaultCopyError::Blob(BlobError::Io { .. })), "{error}");
+    // Those that were under way have ended, and count.
+    assert_eq!(pulled.written, below(&home.vaults().join("notes")).len());
+    assert!(pulled.written >= PARALLEL - 1, "{pulled:?}");
 }
 
 #[tokio::test]

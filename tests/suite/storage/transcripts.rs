@@ -9,7 +9,7 @@ use crate::team::checkpoints::{KEY, Stage};
 use crate::team::stage::{LIMIT, Served, log_text};
 
 /// The files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();

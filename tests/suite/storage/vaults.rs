@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::verbs::{at_server, doctor, home};
+use super::transcripts::files;
+use super::verbs::{at_folder, at_server, doctor, home};
 use crate::support::home::TempHome;
 use crate::support::object_server::{Fault, ObjectServer};
 use crate::support::wait_until;
@@ -155,6 +156,40 @@ fn a_vault_that_can_not_be_copied_is_said_and_copied_later() {
     let problem = pulled["missing"][0]["problem"].as_str().unwrap();
     assert!(problem.contains(lost.strip_prefix("flock/").unwrap()), "{problem}");
     assert_eq!(std::fs::read_dir(notes(&other)).unwrap().count(), 1);
+}
+
+#[test]
+fn a_pull_that_fails_is_in_the_audit_with_what_it_has_written() {
+    let (home, other, place) = (home(), home(), tempfile::tempdir().unwrap());
+    for home in [&home, &other] {
+        at_folder(home, place.path());
+    }
+    // The other one has a database, and so an audit.
+    other.flock(["channel", "create", "work", "--topic", "x"]).ok();
+    write(&home, "plan.md", "first");
+    write(&home, "new.md", "second");
+    let served = Served::start(&home);
+    let records = place.path().join("vaults/records/notes");
+    wait_until("the vault is copied", LIMIT, || {
+        if files(&records).len() == 1 { Ok(()) } else { Err(log_text(&home)) }
+    });
+    served.stop();
+    // The disk of the place fails at one of the two.
+    let contents = files(&place.path().join("vaults/objects/notes"));
+    let spoilt = contents.iter().find(|path| std::fs::read(path).unwrap() == b"second").unwrap();
+    std::fs::remove_file(spoilt).unwrap();
+    std::fs::create_dir(spoilt).unwrap();
+    let pull = || other.flock(["storage", "pull", "--vault", "notes"]);
+    let failed = pull().fails(1);
+    assert!(failed.stderr.contains("it is no regular file"), "{failed:?}");
+    assert_eq!(read(&other, "plan.md"), "first");
+    let audited = || other.audited_of_people("storage.pull");
+    let (found, written) = (audited(), format!("notes: 1 files of {}, as of ", place.path().display()));
+    assert!(found.len() == 1 && found[0].starts_with(&written), "{found:?}");
+    assert!(found[0].ends_with(", and then it failed"), "{found:?}");
+    // One that has written nothing has done nothing.
+    pull().fails(1);
+    assert_eq!(audited(), found);
 }
 
 #[test]
