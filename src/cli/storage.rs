@@ -19,7 +19,7 @@ use crate::home::Home;
 use crate::home::write_fence::WriteFence;
 use crate::id::{AgentId, FolderName};
 use crate::swarm::vault::{Vaults, shown};
-use crate::swarm::vault_copies::{self, VaultPull};
+use crate::swarm::vault_copies::{self, HeldVault, VaultPull, VaultWork};
 use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Keep checkpoints, conversations and vaults in a second place, and bring them back
@@ -349,13 +349,13 @@ fn pull_vault(vault: &FolderName, args: &PullArgs, context: &Context) -> Result<
         let replace = if replaces { " --replace" } else { "" };
         format!("flock storage pull --vault {vault} --at '{}'{replace}", clock::local(at))
     };
-    let vaults = Arc::new(Vaults::new(&place.home));
+    let held = HeldVault::take(&place.home, vault, VaultWork::Pull)?;
     let (pulled, ended) = context.block_on(async {
         let at = vault_copies::newest(&**store, vault, until).await?;
         // A gateway copies what is back by then, so that the newest copy would be another one.
         context.printer.say(format!("if this breaks off, go on with: {}", again(at, args.replace)));
-        let wish = VaultPull { vault: vault.clone(), at, replaces: args.replace };
-        Ok(vault_copies::pull(wish, &vaults, store).await)
+        let wish = VaultPull { held: &held, at, replaces: args.replace };
+        Ok(vault_copies::pull(wish, store).await)
     })?;
     // Also if it failed: what was written before stays.
     if pulled.written > 0 {
@@ -428,12 +428,7 @@ fn forget(agent: &AgentId, context: &Context) -> Result<Exit, Failure> {
 
 fn forget_vault(vault: &FolderName, context: &Context) -> Result<Exit, Failure> {
     let Place { home, store, .. } = Place::of(context.writable_home()?)?;
-    if Vaults::new(&home).names().contains(vault) {
-        let text = format!("{vault} is a vault of this home, and would be copied again");
-        return Err(
-            Failure::new(Kind::Conflict, text).hint(format!("remove the folder vaults/{vault} first"))
-        );
-    }
+    vault_copies::check_gone(&Vaults::new(&home), vault)?;
     let unasked =
         Failure::new(Kind::Usage, format!("deleting the copies of vault {vault} must be confirmed"))
             .hint(format!("flock storage forget --vault {vault} --yes"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::HomeError;
-use crate::id::{AgentId, EngineName, McpServerName, ProjectName, hex};
+use crate::id::{AgentId, EngineName, FolderName, McpServerName, ProjectName, hex};
 
 /// The name of the link to the agents' files of other gateways.
 const FILES: &str = "files";
@@ -200,7 +200,7 @@ impl Home {
         self.run().join("blobs-owner.lock")
     }
 
-    /// Returns the lock file that is held while the blobs of a removed agent or vault are deleted.
+    /// Returns the lock file that is held while the blobs of a removed agent are deleted.
     #[must_use]
     pub(crate) fn blob_lock(&self) -> PathBuf {
         self.run().join("blobs.lock")
@@ -432,6 +432,13 @@ impl Home {
     #[must_use]
     pub(crate) fn vaults_lock(&self) -> PathBuf {
         self.files.join("run").join("vaults.lock")
+    }
+
+    /// Returns the lock file that is held while a vault is brought back from the store of blobs, or while its copies there are
+    /// deleted. It is beside [`Self::vaults_lock`] for the same reasons.
+    #[must_use]
+    pub(crate) fn vault_copies_lock(&self, vault: &FolderName) -> PathBuf {
+        self.files.join("run").join(format!("vault-{vault}.lock"))
     }
 
     /// Returns the folder of skills, with one folder each.

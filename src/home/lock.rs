@@ -2,7 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -66,6 +66,18 @@ impl Lock {
             }
             taken => taken,
         }
+    }
+
+    /// Replaces what the file of the lock says of its holder to those who are refused.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system call that failed.
+    pub(crate) fn write_note(&self, note: &[u8]) -> std::io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(note, 0)?;
+        // Other machines may see it only then.
+        self.file.sync_data()
     }
 
     /// Returns `true` if the locked file is the one at `path`. Where files of locks are removed, another process may have

@@ -1,6 +1,7 @@
 //! Errors of the copies of vaults.
 
 use super::MAX_FILE;
+use super::held::{VaultHolder, VaultWork};
 use crate::blob::BlobError;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
@@ -42,9 +43,12 @@ pub(crate) enum VaultCopyError {
         /// The vaults that it has copies of.
         known: Vec<FolderName>,
     },
-    /// Another process deletes copies.
-    #[error("another process deletes copies of removed agents or vaults")]
-    Busy,
+    /// Another process brings the vault back or deletes its copies.
+    #[error("{}", under_way(.vault, .holder.as_deref()))]
+    Busy { vault: FolderName, holder: Option<Box<VaultHolder>> },
+    /// The vault is not removed.
+    #[error("{0} is a vault of this home, and would be copied again")]
+    Present(FolderName),
     /// The work was given up, because the process ends.
     #[error("the copies of a vault were given up")]
     Stopped,
@@ -64,6 +68,17 @@ fn instead(is_timed: &bool, known: &[FolderName]) -> String {
     format!("{time}; it has copies of {}{others}", names.join(", "))
 }
 
+/// Returns a sentence that says why a vault is left alone.
+fn under_way(vault: &FolderName, holder: Option<&VaultHolder>) -> String {
+    match holder {
+        None => format!("another process brings vault {vault} back or deletes its copies"),
+        Some(holder) => match holder.work {
+            VaultWork::Pull => format!("vault {vault} is being brought back by {holder}"),
+            VaultWork::Forget => format!("the copies of vault {vault} are being deleted by {holder}"),
+        },
+    }
+}
+
 impl Explain for VaultCopyError {
     fn kind(&self) -> Kind {
         match self {
@@ -71,7 +86,7 @@ impl Explain for VaultCopyError {
             Self::Vault(error) => error.kind(),
             Self::Home(error) => error.kind(),
             Self::NotStored { .. } => Kind::Usage,
-            Self::Busy => Kind::Conflict,
+            Self::Busy { .. } | Self::Present(_) => Kind::Conflict,
             Self::CutOff(_)
             | Self::Unlisted(_)
             | Self::TooLarge { .. }
@@ -85,6 +100,10 @@ impl Explain for VaultCopyError {
             Self::Blob(error) => error.hint(),
             Self::Home(error) => error.hint(),
             Self::NotStored { .. } => Some("flock storage list".to_owned()),
+            Self::Busy { .. } => {
+                Some("wait until that has ended, or end that process, and try again".to_owned())
+            }
+            Self::Present(vault) => Some(format!("remove the folder vaults/{vault} first")),
             // An archive has all of them.
             Self::Unlisted(_)
             | Self::TooLarge { .. }
@@ -96,7 +115,7 @@ impl Explain for VaultCopyError {
             Self::Vault(VaultError::File { .. }) => {
                 Some("look at the disk, and who may read and write the vault".to_owned())
             }
-            Self::Vault(_) | Self::CutOff(_) | Self::Busy | Self::Stopped => None,
+            Self::Vault(_) | Self::CutOff(_) | Self::Stopped => None,
         }
     }
 }

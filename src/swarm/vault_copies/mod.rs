@@ -8,6 +8,7 @@
 //! Names that begin with a dot are left out, as everywhere in vaults: programs execute what they find in such files.
 
 mod error;
+mod held;
 mod keys;
 mod pull;
 mod push;
@@ -21,9 +22,10 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 pub(crate) use self::error::VaultCopyError;
+pub(crate) use self::held::{HeldVault, VaultWork};
 pub(crate) use self::pull::{VaultPull, newest, pull};
 pub(crate) use self::push::VaultCopies;
-pub(crate) use self::sweep::{forget, sweep};
+pub(crate) use self::sweep::{check_gone, forget, sweep};
 
 use super::vault::{MAX_DEPTH, MAX_ENTRIES};
 use crate::blob::{BlobError, BlobStore, MAX_BLOB, list_all};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{CopiedFile, VaultCopyError, blocking, each, keys, list, read_record};
+use super::{CopiedFile, HeldVault, VaultCopyError, blocking, each, keys, list, read_record};
 use crate::blob::{BlobError, BlobStore};
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
@@ -18,9 +18,9 @@ use crate::provider::sigv4::digest;
 use crate::swarm::vault::{PutBack, VaultError, Vaults};
 
 /// A wish for a vault of the store.
-#[derive(Clone, Debug)]
-pub(crate) struct VaultPull {
-    pub(crate) vault: FolderName,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VaultPull<'a> {
+    pub(crate) held: &'a HeldVault,
     /// The time of the copy, in Unix milliseconds.
     pub(crate) at: i64,
     /// `true` if files that differ here are replaced.
@@ -74,14 +74,14 @@ pub(crate) async fn newest(
 ///
 /// The result is an error if the store can't be read, or if the vault can't be written. The files that were brought before stay.
 pub(crate) async fn pull(
-    wish: VaultPull,
-    vaults: &Arc<Vaults>,
+    wish: VaultPull<'_>,
     store: &Arc<dyn BlobStore>,
 ) -> (PulledVault, Result<(), VaultCopyError>) {
-    let VaultPull { vault, at, replaces } = wish;
+    let VaultPull { held: HeldVault { vault, vaults, .. }, at, replaces } = wish;
     let mut pulled =
         PulledVault { vault: vault.clone(), at, written: 0, same: 0, kept: Vec::new(), missing: Vec::new() };
-    let target = Target { vaults: Arc::clone(vaults), vault, store: Arc::clone(store), replaces };
+    let (vaults, store) = (Arc::clone(vaults), Arc::clone(store));
+    let target = Target { vaults, vault: vault.clone(), store, replaces };
     let ended = bring_all(&target, at, &mut pulled).await;
     pulled.kept.sort_unstable();
     pulled.missing.sort_unstable_by(|one, other| one.path.cmp(&other.path));

@@ -5,14 +5,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::{VaultCopyError, keys, read_record, records};
+use super::{HeldVault, VaultCopyError, VaultWork, keys, read_record, records};
 use crate::blob::{BlobKey, BlobStore, list_all, owner};
 use crate::clock::unix_ms;
 use crate::fault_point::{self, FaultPoint};
-use crate::home::lock::Lock;
+use crate::home::Home;
 use crate::home::write_fence::WriteFence;
-use crate::home::{Home, HomeError};
 use crate::id::FolderName;
+use crate::swarm::vault::Vaults;
 
 /// The age up to which a content without a copy stays.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
@@ -50,20 +50,29 @@ pub(crate) async fn sweep(
     Ok(doomed.len())
 }
 
+/// Checks that a vault was removed.
+///
+/// # Errors
+///
+/// Returns [`VaultCopyError::Present`] if it is here.
+pub(crate) fn check_gone(vaults: &Vaults, vault: &FolderName) -> Result<(), VaultCopyError> {
+    if vaults.names().contains(vault) { Err(VaultCopyError::Present(vault.clone())) } else { Ok(()) }
+}
+
 /// Deletes everything of a vault that this home does not have any more. Returns the number of its copies.
 ///
 /// # Errors
 ///
-/// Returns an error if the store is not this home's, or if something can't be read or deleted.
+/// Returns an error if the vault is here or another process has it, if the store is not this home's, or if something can't be
+/// read or deleted.
 pub(crate) async fn forget(
     home: &Home,
     vault: &FolderName,
     store: &dyn BlobStore,
 ) -> Result<usize, VaultCopyError> {
-    let _alone = match Lock::try_acquire(&home.blob_lock()) {
-        Err(HomeError::Held { .. }) => return Err(VaultCopyError::Busy),
-        lock => lock?,
-    };
+    let held = HeldVault::take(home, vault, VaultWork::Forget)?;
+    // It may have been brought back while a person was asked.
+    check_gone(&held.vaults, vault)?;
     owner::claim(home, store).await?;
     let all = records(store, vault).await?;
     for at in &all {

@@ -17,9 +17,11 @@ use super::*;
 use crate::blob::{BlobFacts, BlobKey, BlobPage, Condition, Put, open};
 use crate::clock::{boot_ms, unix_ms};
 use crate::config::BlobSettings;
-use crate::error::Explain as _;
+use crate::error::{Explain as _, Kind};
 use crate::home::Home;
+use crate::home::lock::Lock;
 use crate::home::write_fence::WriteFence;
+use crate::process::{host_name, login};
 use crate::provider::BoxFuture;
 use crate::swarm::vault::Vaults;
 
@@ -115,17 +117,16 @@ impl Stage {
         below(&self.folder.path().join("store/vaults/objects"))
     }
 
-    fn other_home(&self) -> (Home, Arc<Vaults>) {
+    fn other_home(&self) -> Home {
         let home = Home::new(self.folder.path().join("other"), None);
         home.make_folders().unwrap();
-        let vaults = Arc::new(Vaults::new(&home));
-        (home, vaults)
+        home
     }
 
-    async fn pull(&self, vaults: &Arc<Vaults>, until: Option<i64>) -> Result<PulledVault, VaultCopyError> {
+    async fn pull(&self, home: &Home, until: Option<i64>) -> Result<PulledVault, VaultCopyError> {
+        let held = HeldVault::take(home, &self.vault, VaultWork::Pull)?;
         let at = newest(&*self.store, &self.vault, until).await?;
-        let wish = VaultPull { vault: self.vault.clone(), at, replaces: false };
-        let (pulled, ended) = pull(wish, vaults, &self.store).await;
+        let (pulled, ended) = pull(VaultPull { held: &held, at, replaces: false }, &self.store).await;
         ended.map(|()| pulled)
     }
 }
@@ -179,8 +180,8 @@ async fn only_what_has_changed_is_copied_and_a_vault_comes_back_byte_for_byte() 
     stage.copies = VaultCopies::default();
     let again = stage.copy().await.unwrap().unwrap();
     assert_eq!((again.contents, again.is_new), (0, false));
-    let (home, vaults) = stage.other_home();
-    let pulled = stage.pull(&vaults, None).await.unwrap();
+    let home = stage.other_home();
+    let pulled = stage.pull(&home, None).await.unwrap();
     assert_eq!((pulled.written, pulled.same, pulled.at), (8, 0, stage.records().await[0]));
     assert_eq!((pulled.kept.len(), pulled.missing.len()), (0, 0));
     let there = home.vaults().join("notes");
@@ -189,7 +190,7 @@ async fn only_what_has_changed_is_copied_and_a_vault_comes_back_byte_for_byte() 
         assert_eq!(both[0], both[1], "{name}");
     }
     assert_eq!(below(&there).len(), 8);
-    let again = stage.pull(&vaults, None).await.unwrap();
+    let again = stage.pull(&home, None).await.unwrap();
     assert_eq!((again.written, again.same), (0, 8));
 }
 
@@ -220,10 +221,10 @@ async fn what_is_deleted_here_stays_in_earlier_copies() {
     assert_eq!(stage.listed().await, ["plan.md"]);
     let kept = stage.records().await;
     assert_eq!((kept.len(), kept[2]), (3, before), "the newest ones stay, and the one of yesterday");
-    let (home, vaults) = stage.other_home();
-    stage.pull(&vaults, Some(before)).await.unwrap();
+    let home = stage.other_home();
+    stage.pull(&home, Some(before)).await.unwrap();
     assert_eq!(fs_err::read_to_string(home.vaults().join("notes/gone.md")).unwrap(), "two");
-    let early = stage.pull(&vaults, Some(before - 1)).await.unwrap_err();
+    let early = stage.pull(&home, Some(before - 1)).await.unwrap_err();
     assert!(early.to_string().contains("of that time or before; it has copies of notes"), "{early}");
     // An empty folder may be one without its disk.
     fs_err::remove_file(stage.file("plan.md")).unwrap();
@@ -251,8 +252,8 @@ async fn a_file_that_can_not_be_copied_is_named_and_stays_as_it_was() {
     let problem = copied.problem.unwrap();
     assert!(problem.to_string().contains("\"large\" of vault notes has 67108865 bytes"), "{problem}");
     assert_eq!((copied.is_new, problem.hint().as_deref()), (true, Some("flock backup")));
-    let (home, vaults) = stage.other_home();
-    stage.pull(&vaults, None).await.unwrap();
+    let home = stage.other_home();
+    stage.pull(&home, None).await.unwrap();
     let there = |name: &str| fs_err::read_to_string(home.vaults().join("notes").join(name)).unwrap();
     assert_eq!((there("large").as_str(), there("plan.md").as_str()), ("small", "another"));
     // It is tried again, and copied once it fits.
@@ -278,16 +279,17 @@ async fn what_somebody_has_made_here_is_not_overwritten_unasked() {
     stage.write("plan.md", "theirs");
     stage.write("deep/same.md", "same");
     stage.copied().await;
-    let (home, vaults) = stage.other_home();
-    vaults.create(&stage.vault).unwrap();
+    let home = stage.other_home();
+    Vaults::new(&home).create(&stage.vault).unwrap();
     let there = home.vaults().join("notes");
     fs_err::write(there.join("plan.md"), "mine").unwrap();
     fs_err::write(there.join("own.md"), "mine alone").unwrap();
-    let pulled = stage.pull(&vaults, None).await.unwrap();
+    let pulled = stage.pull(&home, None).await.unwrap();
     assert_eq!((pulled.written, pulled.kept.as_slice()), (1, &["plan.md".to_owned()][..]));
     assert_eq!(fs_err::read_to_string(there.join("plan.md")).unwrap(), "mine");
-    let wish = VaultPull { vault: stage.vault.clone(), at: pulled.at, replaces: true };
-    let (pulled, ended) = pull(wish, &vaults, &stage.store).await;
+    let held = HeldVault::take(&home, &stage.vault, VaultWork::Pull).unwrap();
+    let wish = VaultPull { held: &held, at: pulled.at, replaces: true };
+    let (pulled, ended) = pull(wish, &stage.store).await;
     ended.unwrap();
     assert_eq!((pulled.written, pulled.same, pulled.kept.len()), (1, 1, 0));
     assert_eq!(fs_err::read_to_string(there.join("plan.md")).unwrap(), "theirs");
@@ -306,8 +308,8 @@ async fn a_content_that_is_missing_or_damaged_is_named_and_the_others_come() {
     let mut bytes = fs_err::read(&contents[1]).unwrap();
     bytes[3] ^= 1;
     fs_err::write(&contents[1], bytes).unwrap();
-    let (home, vaults) = stage.other_home();
-    let pulled = stage.pull(&vaults, None).await.unwrap();
+    let home = stage.other_home();
+    let pulled = stage.pull(&home, None).await.unwrap();
     assert_eq!((pulled.written, pulled.missing.len()), (1, 2), "{pulled:?}");
     for missing in &pulled.missing {
         assert!(missing.problem.contains("vaults/objects/notes/"), "{missing:?}");
@@ -328,9 +330,10 @@ async fn a_pull_that_fails_says_what_it_has_written() {
     let spoilt = stage.contents().into_iter().find(is_it).unwrap();
     fs_err::remove_file(&spoilt).unwrap();
     fs_err::create_dir(&spoilt).unwrap();
-    let (home, vaults) = stage.other_home();
-    let wish = VaultPull { vault: stage.vault.clone(), at: stage.records().await[0], replaces: false };
-    let (pulled, ended) = pull(wish, &vaults, &stage.store).await;
+    let home = stage.other_home();
+    let held = HeldVault::take(&home, &stage.vault, VaultWork::Pull).unwrap();
+    let wish = VaultPull { held: &held, at: stage.records().await[0], replaces: false };
+    let (pulled, ended) = pull(wish, &stage.store).await;
     let error = ended.unwrap_err();
     assert!(matches!(error, VaultCopyError::Blob(BlobError::Io { .. })), "{error}");
     // Those that were under way have ended, and count.
@@ -341,13 +344,13 @@ async fn a_pull_that_fails_says_what_it_has_written() {
 #[tokio::test]
 async fn a_record_that_leads_elsewhere_brings_nothing() {
     let stage = Stage::new();
-    let (home, vaults) = stage.other_home();
+    let home = stage.other_home();
     let (long, deep) = (["x".repeat(200).as_str(); 6].join("/"), "x/".repeat(MAX_DEPTH) + "x");
     for path in
         ["../out.md", "/out.md", "a/../../out.md", ".git/hooks/x", "a/.b", "a//b", "", "a/", &long, &deep]
     {
         stage.plant(7, path, "theirs").await;
-        let error = stage.pull(&vaults, None).await.unwrap_err();
+        let error = stage.pull(&home, None).await.unwrap_err();
         assert!(matches!(error, VaultCopyError::Blob(BlobError::Damaged { .. })), "{path}: {error}");
     }
     let key = keys::record(&stage.vault, 7).unwrap();
@@ -364,16 +367,16 @@ async fn a_record_that_leads_elsewhere_brings_nothing() {
         record(serde_json::json!({"files": [{"path": "a", "size": 1, "sha256": "../../../../flock.json"}]})),
     ] {
         stage.store.put(&key, changed.clone().into(), Condition::Any).await.unwrap();
-        assert!(stage.pull(&vaults, None).await.is_err(), "{changed}");
+        assert!(stage.pull(&home, None).await.is_err(), "{changed}");
     }
     assert!(!home.vaults().join("notes").exists());
     // Something else than a file is in the way.
     stage.plant(9, "out.md", "theirs").await;
-    vaults.create(&stage.vault).unwrap();
+    Vaults::new(&home).create(&stage.vault).unwrap();
     let outside = home.root().join("outside");
     fs_err::write(&outside, "mine").unwrap();
     symlink(&outside, home.vaults().join("notes/out.md")).unwrap();
-    let pulled = stage.pull(&vaults, None).await.unwrap();
+    let pulled = stage.pull(&home, None).await.unwrap();
     assert_eq!((pulled.written, pulled.missing.len()), (0, 1), "{pulled:?}");
     assert_eq!(fs_err::read_to_string(outside).unwrap(), "mine");
 }
@@ -504,11 +507,55 @@ async fn a_vault_that_a_person_gives_up_is_deleted_and_others_stay() {
         list(&*stage.store).await.unwrap().into_keys().collect::<Vec<_>>(),
         [stage.vault.clone(), other.clone()]
     );
+    // It is here, or was brought back while a person was asked.
+    let refused = forget(&stage.home, &stage.vault, &*stage.store).await.unwrap_err();
+    assert!(matches!(refused, VaultCopyError::Present(_)), "{refused}");
+    assert_eq!(assert_whole(&*stage.store, &stage.vault).await, 1);
+    fs_err::remove_dir_all(stage.file("")).unwrap();
     assert_eq!(forget(&stage.home, &stage.vault, &*stage.store).await.unwrap(), 1);
     assert_eq!(list(&*stage.store).await.unwrap().into_keys().collect::<Vec<_>>(), [other]);
     assert_eq!(stage.contents(), Vec::<PathBuf>::new());
-    let error = stage.pull(&stage.vaults, None).await.unwrap_err();
+    let error = stage.pull(&stage.home, None).await.unwrap_err();
     assert!(error.to_string().ends_with("no copy of a vault notes; it has copies of notes-2"), "{error}");
+}
+
+#[tokio::test]
+async fn one_process_of_all_gateways_brings_a_vault_back_or_deletes_its_copies() {
+    let mut stage = Stage::new();
+    stage.write("plan.md", "one");
+    stage.copied().await;
+    fs_err::remove_dir_all(stage.file("")).unwrap();
+    // The home of another gateway that shares the files.
+    let joined = Home::new(stage.folder.path().join("joined"), None).seen_with_files(stage.home.root());
+    let by = format!(" by {} on {} (process {}, since ", login(), host_name(), std::process::id());
+    for (work, under_way) in [
+        (VaultWork::Pull, "vault notes is being brought back"),
+        (VaultWork::Forget, "the copies of vault notes are being deleted"),
+    ] {
+        let _held = HeldVault::take(&stage.home, &stage.vault, work).unwrap();
+        for home in [&stage.home, &joined] {
+            let pulled = stage.pull(home, None).await.unwrap_err();
+            let forgotten = forget(home, &stage.vault, &*stage.store).await.unwrap_err();
+            for refused in [pulled, forgotten] {
+                assert!(refused.to_string().starts_with(&format!("{under_way}{by}")), "{refused}");
+                assert_eq!(refused.kind(), Kind::Conflict);
+                assert!(refused.hint().unwrap().starts_with("wait until that has ended"), "{refused}");
+            }
+        }
+        assert!(!stage.file("").exists());
+        assert_eq!(assert_whole(&*stage.store, &stage.vault).await, 1);
+        // Each vault has a lock of its own.
+        HeldVault::take(&joined, &"notes-2".parse().unwrap(), work).unwrap();
+    }
+    // One that has not said yet who it is keeps others out, too.
+    let path = stage.home.vault_copies_lock(&stage.vault);
+    let silent = Lock::try_acquire(&path).unwrap();
+    fs_err::write(&path, "").unwrap();
+    let refused = stage.pull(&joined, None).await.unwrap_err();
+    assert_eq!(refused.to_string(), "another process brings vault notes back or deletes its copies");
+    drop(silent);
+    stage.pull(&joined, None).await.unwrap();
+    assert_eq!(fs_err::read_to_string(stage.file("plan.md")).unwrap(), "one");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Vaults outlive the disk: the gateway copies what changes in them, and a person brings them back.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -190,6 +191,43 @@ fn a_pull_that_fails_is_in_the_audit_with_what_it_has_written() {
     // One that has written nothing has done nothing.
     pull().fails(1);
     assert_eq!(audited(), found);
+}
+
+#[test]
+fn a_vault_that_is_being_brought_back_is_left_alone_by_other_commands() {
+    let server = ObjectServer::start();
+    let (home, other) = (home(), home());
+    at_server(&home, &server);
+    at_server(&other, &server);
+    write(&home, "plan.md", "first");
+    let served = Served::start(&home);
+    until_copied(&home, &server, &["plan.md"]);
+    served.stop();
+    // A pull that waits for the place, which answers nobody.
+    server.always(Some(Fault::Slow(600_000)));
+    let pull = ["storage", "pull", "--vault", "notes"];
+    let mut waiting = other.command();
+    waiting.args(pull).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut waiting = waiting.spawn().unwrap();
+    let lock = other.file("run/vault-notes.lock");
+    wait_until("the pull holds the vault", LIMIT, || {
+        let said = std::fs::read_to_string(&lock).unwrap_or_default();
+        if said.ends_with('}') { Ok(()) } else { Err(said) }
+    });
+    let refused = [other.flock(pull), other.flock(["storage", "forget", "--vault", "notes", "--yes"])];
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    server.always(None);
+    for refused in refused {
+        let refused = refused.fails(5);
+        assert!(refused.stderr.contains("vault notes is being brought back by ann on "), "{refused:?}");
+        assert!(refused.stderr.contains(&format!("(process {}, since ", waiting.id())), "{refused:?}");
+        assert!(refused.stderr.contains("or end that process, and try again"), "{refused:?}");
+    }
+    assert_eq!(server.keys("flock/vaults/").len(), 2, "the copy and its content");
+    // A process that was killed holds nothing.
+    other.flock(pull).ok();
+    assert_eq!(read(&other, "plan.md"), "first");
 }
 
 #[test]
