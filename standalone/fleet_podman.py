@@ -54,9 +54,6 @@ class Podman(Engine):
     def load(self, path):
         # Its service would take almost twice as long.
         subprocess.run(self.inside("load", "--quiet", "--input", path), stdin=subprocess.DEVNULL, capture_output=True, check=True)
-        # Homes look for images by the names that Docker gives them.
-        for name in (self.docker("images", "--format", "{{.Repository}}:{{.Tag}}") or "").split():
-            self.docker("tag", name, name.removeprefix("localhost/"))
 
     def clear(self):
         # Docker's command lets it wait ten seconds for each.

@@ -24,9 +24,11 @@ pub async fn tags(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
     Ok(tags)
 }
 
-/// Returns a tag without the registry that Podman writes before it. Docker leaves out that of its own images.
+/// Returns a tag without the registry that Podman writes before it, which is another one for images that were loaded. Docker
+/// leaves out that of its own images.
 pub(super) fn short(reference: &str) -> &str {
-    reference.strip_prefix("docker.io/library/").unwrap_or(reference)
+    let own = ["docker.io/library/", "localhost/"];
+    own.iter().find_map(|registry| reference.strip_prefix(registry)).unwrap_or(reference)
 }
 
 /// Returns `true` if a reference is a tag of the home with this suffix, for any recipe.
@@ -60,6 +62,18 @@ pub async fn untag(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_registries_that_stand_for_none_are_left_out() {
+        for (reference, expected) in [
+            ("flock-nix:1", "flock-nix:1"),
+            ("docker.io/library/flock-nix:1", "flock-nix:1"),
+            ("localhost/flock-nix:1", "flock-nix:1"),
+            ("elsewhere/localhost/flock-nix:1", "elsewhere/localhost/flock-nix:1"),
+        ] {
+            assert_eq!(short(reference), expected);
+        }
+    }
 
     #[test]
     fn a_home_has_its_own_tags_of_all_recipes_and_no_others() {
