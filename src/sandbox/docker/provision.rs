@@ -378,11 +378,14 @@ async fn usable(
     }
     if hash == spec.hash() {
         match state {
-            Some(ContainerStateStatusEnum::RUNNING) => return Ok(ExistingContainer::Running(id)),
+            // In Podman it ends with the connections of the process that made it, perhaps in the next moment.
+            Some(ContainerStateStatusEnum::RUNNING) if !engine.is_podman(engine::QUICK).await? => {
+                return Ok(ExistingContainer::Running(id));
+            }
             Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED) => {
                 return Ok(ExistingContainer::Stopped(id));
             }
-            // Dead or being removed. flock never leaves a container in such a state itself.
+            // Or it is dead or being removed. flock never leaves a container in such a state itself.
             _ => {}
         }
     }
