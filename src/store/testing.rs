@@ -8,8 +8,8 @@ use super::gateway::{self, Epoch, LivingGateway, NewGateway};
 use super::location::Location;
 use super::postgres::tests::schemas;
 use super::{
-    AuditEntry, Level, NewPerson, NewSession, NewTurn, PersonRole, Store, StoredPrompt, TokenCounts,
-    TurnCompletion, TurnState,
+    AuditEntry, Level, NewPerson, NewSession, NewTurn, PersonRole, SharedConfig, Store, StoredPrompt,
+    TokenCounts, TurnCompletion, TurnState,
 };
 use crate::home::Home;
 use crate::id::{Party, TurnId};
@@ -55,6 +55,13 @@ pub(crate) async fn set_expiry(store: &Store, request: &str, at: i64) {
         .write("change a request", move |transaction| transaction.execute(sql, (id, at)).map(drop))
         .await
         .unwrap();
+}
+
+/// Makes a group of gateways for a database that has one, as a person does.
+pub(crate) async fn make_group(store: &Store) {
+    let config = SharedConfig { text: "{}".to_owned(), root: String::new(), by: String::new() };
+    let entry = AuditEntry::new("human:ann", "gateway.invite", "gateways", Level::Yellow, String::new());
+    assert!(store.gateway_group().make("mark".to_owned(), config, entry, 1).await.unwrap());
 }
 
 /// Changes the times of a request to those of a gateway whose clock was behind by this number of milliseconds.

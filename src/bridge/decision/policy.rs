@@ -90,8 +90,6 @@ pub(super) enum Refusal {
         /// The request's state.
         state: &'static str,
     },
-    #[error("{0} has expired: the agent has to ask again")]
-    Expired(String),
     #[error("{0} is not what you were shown: flock approvals show {0}")]
     Changed(String),
     #[error("your approval of {0} came more than ten minutes late: repeat it if it still holds")]
@@ -154,11 +152,9 @@ pub(super) fn may_decide<'a>(
     if is_host_command(request) && !facts.settings.bridge_host_commands {
         return Err(Refusal::HostCommand(id()));
     }
+    // The end of its time is by the clock of another gateway, so only the state says if it is over.
     if !waits(request) {
         return Err(Refusal::Over { id: id(), state: request.state.as_str() });
-    }
-    if request.expires_at <= now {
-        return Err(Refusal::Expired(id()));
     }
     if !is_as_shown(request, &shown.sha256) {
         return Err(Refusal::Changed(id()));

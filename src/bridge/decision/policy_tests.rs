@@ -208,7 +208,6 @@ fn faults() -> Vec<(&'static str, Change, Refusal)> {
             },
             Refusal::HostCommand(id()),
         ),
-        ("it expires now", |case| case.request().expires_at = NOW, Refusal::Expired(id())),
         ("another digest was shown", |case| case.shown().sha256 = body_digest("x"), Refusal::Changed(id())),
         (
             "the body was changed since",

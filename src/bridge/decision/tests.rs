@@ -12,6 +12,7 @@ use crate::bridge::message::{PlatformEvent, Sender, Thread};
 use crate::bridge::platform::{PlatformError, Repetition};
 use crate::bridge::testing::{Arrival, FakePlatform, SentMessage};
 use crate::bridge::turns::Turns;
+use crate::clock::MAX_DIFFERENCE;
 use crate::config::{self, Live, PlatformName, Role, agents, starter};
 use crate::home::{Home, atomic};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
@@ -518,10 +519,36 @@ async fn an_expired_request_is_not_decided_and_its_message_says_so() {
     let (row, message, _) = rig.shown("a.example").await;
     testing::set_expiry(rig.store(), &row.id, unix_ms()).await;
     assert!(rig.approve(ANN, &message).await.contains("has expired"));
-    rig.assert_waits(&row.id).await;
-    rig.triage.sweep().await.unwrap();
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Expired);
+    assert!(rig.approve(ANN, &message).await.contains("is expired already"));
     rig.settle().await;
     assert!(rig.platform.sent()[0].markdown.starts_with(&format!("**{} expired.**", row.id)));
+}
+
+#[tokio::test]
+async fn a_bridge_whose_clock_is_ahead_shows_and_takes_what_still_waits() {
+    let rig = Rig::new().await;
+    testing::make_group(rig.store()).await;
+    // It is over by the clock of the bridge's gateway, and not by that of the gateway that made it.
+    let ahead = async |id: &str| testing::set_expiry(rig.store(), id, unix_ms() - 300_000).await;
+    let row = rig.ask_for("a.example").await;
+    ahead(&row.id).await;
+    rig.settle().await;
+    let message = rig.platform.sent().pop().unwrap();
+    assert!(message.markdown.starts_with(&format!("**{} of coder waits", row.id)), "{message:?}");
+    assert!(rig.approve(ANN, &message).await.starts_with("You approved"));
+    rig.until(&row.id, RequestState::Done).await;
+    let (row, message, code) = rig.shown("b.example").await;
+    ahead(&row.id).await;
+    rig.settle().await;
+    assert_eq!(rig.platform.sent().pop().unwrap().markdown, message.markdown);
+    rig.write(text(&format!("deny {code}"))).await;
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Denied);
+    // It is over by every clock.
+    let (row, message, _) = rig.shown("c.example").await;
+    testing::set_expiry(rig.store(), &row.id, unix_ms() - MAX_DIFFERENCE).await;
+    assert!(rig.approve(ANN, &message).await.contains("has expired"));
+    assert_eq!(rig.row(&row.id).await.state, RequestState::Expired);
 }
 
 #[tokio::test]

@@ -5,12 +5,20 @@ use std::sync::atomic::Ordering;
 use super::{
     Along, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, digest, find, next,
 };
+use crate::clock::MAX_DIFFERENCE;
 use crate::id::ChannelId;
 use crate::store::audit::{self, AuditEntry, Level};
 use crate::store::notice::NoticeKind;
 use crate::store::sql::{self, Transaction, params};
 use crate::store::subjects::Requests;
-use crate::store::{Store, StoreError, exchange};
+use crate::store::{Store, StoreError, exchange, gateway_group};
+
+/// Returns `true` if the time of a request is over. If several gateways use the database, it is over by the clocks of all: the
+/// time in its row is by the clock of the one that made it.
+fn is_over(transaction: &Transaction<'_>, found: &RequestRow, now: i64) -> sql::Result<bool> {
+    let since = now.saturating_sub(found.expires_at);
+    Ok(since >= MAX_DIFFERENCE || since >= 0 && !gateway_group::is_made(transaction)?)
+}
 
 /// Takes a step if the current state allows it. A request whose time is over is expired instead of approved or begun.
 pub(super) fn take(
@@ -22,7 +30,8 @@ pub(super) fn take(
     let Some(found) = find(transaction, id)? else { return Ok(RequestTransition::Unknown) };
     let Some(state) = next(found.state, found.level, step) else { return Ok(RequestTransition::Not(found)) };
     // Other steps need no check: a denial or a result is true however late it comes.
-    let is_over = found.expires_at <= now && matches!(step, RequestStep::Approve | RequestStep::Begin);
+    let is_over =
+        matches!(step, RequestStep::Approve | RequestStep::Begin) && is_over(transaction, &found, now)?;
     let state = if is_over { RequestState::Expired } else { state };
     let ends = !state.is_open();
     transaction

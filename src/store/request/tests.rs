@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::clock::MAX_DIFFERENCE;
 use crate::home::Home;
 use crate::id::SessionKind;
-use crate::store::Store;
+use crate::store::{Store, testing};
 
 pub(in crate::store) const BODY: &str = r#"{"agent":"coder","request":{"kind":"command","command":"true"}}"#;
 
@@ -160,6 +161,24 @@ async fn an_expired_request_is_neither_approved_nor_begun() {
     add_request(&store, "r-2", Level::Red, RequestState::Waiting).await;
     assert!(matches!(approve(&store, "r-2", &digest(BODY), 10).await, RequestTransition::Done(_)));
     assert!(matches!(begin(&store, "r-2", 1010).await, RequestTransition::Expired(_)));
+    assert_eq!(audited(&store, "request.expire"), 2);
+}
+
+#[tokio::test]
+async fn a_request_of_a_group_is_expired_once_it_is_over_by_every_clock() {
+    let (_folder, store) = open();
+    testing::make_group(&store).await;
+    for id in ["r-1", "r-2"] {
+        add_request(&store, id, Level::Red, RequestState::Waiting).await;
+    }
+    let over = 1000 + MAX_DIFFERENCE;
+    assert!(matches!(approve(&store, "r-1", &digest(BODY), over - 1).await, RequestTransition::Done(_)));
+    assert!(matches!(approve(&store, "r-2", &digest(BODY), over).await, RequestTransition::Expired(_)));
+    // From its approval on, it has a second to begin.
+    assert!(matches!(begin(&store, "r-1", over - 1 + over - 1).await, RequestTransition::Done(_)));
+    add_request(&store, "r-3", Level::Red, RequestState::Waiting).await;
+    assert!(matches!(approve(&store, "r-3", &digest(BODY), 0).await, RequestTransition::Done(_)));
+    assert!(matches!(begin(&store, "r-3", over).await, RequestTransition::Expired(_)));
     assert_eq!(audited(&store, "request.expire"), 2);
 }
 

@@ -103,6 +103,12 @@ impl Ownership {
         self.group.is_some()
     }
 
+    /// Returns the milliseconds by which the clock of another gateway may differ from this one's: none if there is no other.
+    #[must_use]
+    pub const fn clock_difference(&self) -> i64 {
+        if self.is_shared() { clock::MAX_DIFFERENCE } else { 0 }
+    }
+
     /// Returns who takes care of a subject.
     #[must_use]
     pub fn of_subject(&self, subject: &LeaseSubject) -> Owner {

@@ -23,6 +23,12 @@ pub(crate) fn results(row: &RequestRow, text: &str, now: i64) -> Vec<NewInboxIte
     if row.kind == super::question::KIND { Vec::new() } else { vec![result(row, text, now)] }
 }
 
+/// Returns the text for the agent whose request nobody decided in time.
+#[must_use]
+pub(crate) fn expired(id: &str) -> String {
+    format!("Your request {id} expired undecided.")
+}
+
 /// Returns a post for the channel from which the request came, if there is one. It only informs: it wakes nobody, and
 /// nothing that is said in a channel decides about a request.
 #[must_use]

@@ -126,7 +126,14 @@ impl Triage {
                 return Err(DecideError::Unanswered(view::id(id)));
             }
         }
-        let row = decide::decide(self.swarm.store(), &config, id, decision, decider, unix_ms()).await?;
+        let decided = decide::decide(self.swarm.store(), &config, id, decision, decider, unix_ms()).await;
+        // The decision came before the sweep, which would have told the agent.
+        if matches!(decided, Err(DecideError::Expired(_)))
+            && let Some(row) = self.swarm.store().requests().find(id).await?
+        {
+            self.tell(&row, &messages::expired(&row.id)).await?;
+        }
+        let row = decided?;
         self.publish("approval.decided", &row);
         if row.state == RequestState::Approved {
             self.begin(row.id.clone(), None);

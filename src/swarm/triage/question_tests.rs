@@ -5,13 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::mcp::{PersonAnswer, Question};
 use crate::provider::BoxFuture as Waiting;
-use crate::store::{LeaseSubject, testing};
-use crate::swarm::lease::Ownership;
+use crate::store::LeaseSubject;
 use crate::swarm::triage::question;
 use crate::tool::CallContext;
-
-/// The difference between the clocks of two gateways, in milliseconds.
-const FIVE_MINUTES: i64 = 300_000;
 
 /// A question with the field `table`, which is required, and `rows`, which has a default.
 fn asked() -> Request {
@@ -62,17 +58,6 @@ impl Rig {
     /// Asks a person, and returns the future answer with the row of the question.
     async fn question(&self, context: &CallContext) -> (Waiting<'static, PersonAnswer>, RequestRow) {
         ask_at(&self.triage, context).await
-    }
-
-    /// Makes a gateway of a group on the same database, with these leases.
-    fn beside(&self, ownership: Arc<Ownership>) -> Arc<Triage> {
-        let (sender, _) = mpsc::unbounded_channel();
-        let notifier = Notifier::new(sender, Arc::new(|_, _| {}));
-        let live = Arc::new(Live::open(self.home.clone()).unwrap());
-        let store = Arc::clone(self.triage.swarm().store());
-        let mut swarm = Swarm::new(SwarmParts { live, store, notifier });
-        swarm.ownership = ownership;
-        Triage::new(Arc::new(swarm), self.executor.clone())
     }
 
     /// Adds the server that asks, whose program runs at one gateway.

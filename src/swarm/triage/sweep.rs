@@ -86,17 +86,18 @@ impl Triage {
         }
     }
 
-    /// Expires the requests that nobody decided in time. A question lives for minutes by the clock of the gateway where its call
-    /// waits, which ends it on time. Here it is ended only after it is over by every clock.
+    /// Expires the requests that nobody decided in time. The time is by the clock of the gateway that made the request, so another
+    /// one expires it only after it is over by every clock. A question is ended on time by the gateway where its call waits, and
+    /// here only if that has not happened.
     pub(crate) async fn sweep(&self) -> Result<(), StoreError> {
-        let now = unix_ms();
+        let (now, difference) = (unix_ms(), self.swarm.ownership().clock_difference());
         for row in self.swarm.store().requests().list(true, MAX_ROWS).await? {
             // What runs has begun in time, however long it takes.
-            let margin = if row.kind == question::KIND { MAX_DIFFERENCE } else { 0 };
+            let margin = if row.kind == question::KIND { MAX_DIFFERENCE } else { difference };
             if row.expires_at.saturating_add(margin) > now || row.state == RequestState::Running {
                 continue;
             }
-            let news = format!("Your request {} expired undecided.", row.id);
+            let news = messages::expired(&row.id);
             self.swarm.expire(&row, &news, None, now).await?;
         }
         Ok(())

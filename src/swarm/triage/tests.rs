@@ -8,11 +8,17 @@ use crate::config::{self, Live, agents, starter};
 use crate::home::{Home, atomic};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 use crate::provider::BoxFuture;
-use crate::store::{Along, AuditEntry, Level, NewChannel, NewRequest, Page, RequestTransition, Store};
+use crate::store::{
+    Along, AuditEntry, Level, NewChannel, NewRequest, Page, RequestTransition, Store, testing,
+};
+use crate::swarm::lease::Ownership;
 use crate::swarm::{Actor, Notifier, SwarmError, SwarmParts};
 
 #[path = "question_tests.rs"]
 mod question_tests;
+
+/// The difference between the clocks of two gateways, in milliseconds.
+const FIVE_MINUTES: i64 = 300_000;
 
 /// A fake executor that records what it was given.
 #[derive(Default)]
@@ -112,6 +118,17 @@ impl Rig {
         let store = Arc::clone(triage.swarm().store());
         drop(triage);
         Self::over(folder, home, store)
+    }
+
+    /// Makes a gateway of a group on the same database, with these leases.
+    fn beside(&self, ownership: Arc<Ownership>) -> Arc<Triage> {
+        let (sender, _) = mpsc::unbounded_channel();
+        let notifier = Notifier::new(sender, Arc::new(|_, _| {}));
+        let live = Arc::new(Live::open(self.home.clone()).unwrap());
+        let store = Arc::clone(self.triage.swarm().store());
+        let mut swarm = Swarm::new(SwarmParts { live, store, notifier });
+        swarm.ownership = ownership;
+        Triage::new(Arc::new(swarm), self.executor.clone())
     }
 
     /// Sets one of flock's own configuration keys.
@@ -594,6 +611,36 @@ async fn an_undecided_request_expires_and_its_agent_is_notified() {
     let late = decide::decide(store, &config, &row.id, late, &owner(), now).await;
     assert!(matches!(late, Err(DecideError::Expired(_))));
     assert_eq!(rig.row(&row.id).await.state, RequestState::Expired);
+    // Whoever finds it, the sweep or a late decision, tells the agent.
+    for is_decided in [false, true] {
+        rig.ask(json!({"kind": "command", "command": format!("echo {is_decided}")})).await.unwrap();
+        let id = rig.last().await.id;
+        testing::set_expiry(store, &id, unix_ms()).await;
+        if is_decided {
+            assert!(matches!(rig.approve(&id).await, Err(DecideError::Expired(_))));
+        }
+        rig.triage.sweep().await.unwrap();
+        assert_eq!(rig.row(&id).await.state, RequestState::Expired);
+        assert_eq!(rig.items(&session("coder")).await, [format!("Your request {id} expired undecided.")]);
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_of_a_group_expires_a_request_once_it_is_over_by_every_clock() {
+    let rig = Rig::new().await;
+    rig.ask(command()).await.unwrap();
+    let id = rig.last().await.id;
+    let store = rig.triage.swarm().store();
+    // The gateway that made it is gone. Neither the agent's gateway nor another one may be early.
+    let gateways = [["coder"].as_slice(), &[]].map(|here| rig.beside(Ownership::for_test(here, &[])));
+    testing::set_expiry(store, &id, unix_ms() - FIVE_MINUTES).await;
+    for gateway in &gateways {
+        gateway.sweep().await.unwrap();
+        assert_eq!(rig.row(&id).await.state, RequestState::Waiting);
+    }
+    testing::set_expiry(store, &id, unix_ms() - FIVE_MINUTES - 60_000).await;
+    gateways[1].sweep().await.unwrap();
+    assert_eq!(rig.row(&id).await.state, RequestState::Expired);
 }
 
 #[tokio::test]
