@@ -20,7 +20,7 @@ use super::view::{self, ConversationView, PackagesView, RewindView};
 use crate::agent::transcript::RewindRecord;
 use crate::agent::transcript::rewind::{Moment, cut};
 use crate::agent::transcript::{self, TranscriptError};
-use crate::clock::unix_ms;
+use crate::clock::{MAX_DIFFERENCE, unix_ms};
 use crate::config::Agent;
 use crate::error::chain;
 use crate::fault_point::{self, FaultPoint};
@@ -475,9 +475,11 @@ impl Moments<'_> {
     /// Returns the conversations that have gone on since a checkpoint.
     fn cuts(&self, target: &CheckpointRecord) -> Result<Vec<JournalCut>, CheckpointError> {
         let mut cuts = Vec::new();
+        // The checkpoint may be of another gateway, whose clock is ahead.
+        let before = target.at.saturating_sub(MAX_DIFFERENCE);
         for session in self.sessions {
             // A session is updated with each turn, and a rewind of it is younger than its last turn.
-            if session.updated_at < target.at && session.began_at < target.at {
+            if session.updated_at < before && session.began_at < before {
                 continue;
             }
             let path = self.home.sessions(&self.agent.id).join(format!("{}.jsonl", session.file));
@@ -526,6 +528,9 @@ fn turn_in(reason: &Reason, session: &SessionKey) -> Option<crate::id::TurnId> {
     }
 }
 
+#[cfg(test)]
+#[path = "rewind_clock_tests.rs"]
+mod clock_tests;
 #[cfg(test)]
 #[path = "rewind_room_tests.rs"]
 mod room_tests;

@@ -116,7 +116,8 @@ impl Swarm {
         let SwarmParts { live, store, notifier } = parts;
         let search = SearchIndex::new(live.home());
         let telemetry = Telemetry::new(live.clone());
-        let quotas = quota::QuotaBoard::new(live.home());
+        let ownership = lease::Ownership::new(&store);
+        let quotas = quota::QuotaBoard::new(live.home(), ownership.clock_difference());
         let newest = live.clone();
         let engines = Engines::new(
             live.home().clone(),
@@ -124,7 +125,6 @@ impl Swarm {
             Arc::new(Engine::from_env()),
             PlacementRecords::Store(store.clone()),
         );
-        let ownership = lease::Ownership::new(&store);
         Self {
             live,
             store,

@@ -44,9 +44,10 @@ pub(super) struct QuotaBoard {
 }
 
 impl QuotaBoard {
-    pub(super) fn new(home: &Home) -> Self {
+    /// Makes one with no parks. `difference` is the number of milliseconds by which the clocks of gateways may differ.
+    pub(super) fn new(home: &Home, difference: i64) -> Self {
         Self {
-            parks: std::sync::Mutex::default(),
+            parks: std::sync::Mutex::new(Parks::shared(difference)),
             held: std::sync::Mutex::default(),
             foreign: std::sync::Mutex::default(),
             waiting: std::sync::Mutex::default(),

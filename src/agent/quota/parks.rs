@@ -92,6 +92,8 @@ pub(crate) struct Parks {
     /// The probes by credential.
     probes: BTreeMap<String, Probe>,
     last: u64,
+    /// Milliseconds by which this clock may be behind those of others that write parks.
+    difference: i64,
 }
 
 fn key(credential: &str, model: &ModelRef) -> (String, String) {
@@ -99,6 +101,11 @@ fn key(credential: &str, model: &ModelRef) -> (String, String) {
 }
 
 impl Parks {
+    /// Makes none yet. `difference` is the number of milliseconds by which the clocks of those that write parks may differ.
+    pub(crate) fn shared(difference: i64) -> Self {
+        Self { difference, ..Self::default() }
+    }
+
     /// Takes over parks that an earlier run left.
     pub(crate) fn restore(&mut self, parks: Vec<Park>) {
         for park in parks {
@@ -239,9 +246,11 @@ impl Parks {
         self.probes.remove_entry(&credential)
     }
 
-    /// Moves the parks if the clock was set back: each waits at most as long as it should when it was made.
+    /// Moves the parks if the clock was set back: each waits at most as long as it should when it was made. Those of a clock
+    /// that is a little ahead stay: its gateway would try them too early, and would move them again.
     fn settle_clock(&mut self, now: i64) {
-        for park in self.parks.values_mut().filter(|park| now < park.noted) {
+        let latest = now.saturating_add(self.difference);
+        for park in self.parks.values_mut().filter(|park| latest < park.noted) {
             let wait = park.until.saturating_sub(park.noted).clamp(0, MAX_WAIT);
             (park.noted, park.until) = (now, now.saturating_add(wait));
         }

@@ -34,6 +34,17 @@ fn replaced_parks_are_named_and_their_probes_go_on() {
 }
 
 #[test]
+fn a_park_of_a_clock_that_is_ahead_keeps_its_time() {
+    let mut parks = Parks::shared(6 * MINUTE);
+    let until = refuse(&mut parks, "a", Some(HOUR), None, 5 * MINUTE);
+    // Another gateway has noted it, whose clock is five minutes ahead.
+    assert_eq!(admit(&mut parks, "a", 0), Admission::Wait(until));
+    assert_eq!(parks.list().next().unwrap().noted, 5 * MINUTE);
+    // No clock is that far ahead, so this one was set back.
+    assert_eq!(admit(&mut parks, "a", -2 * MINUTE), Admission::Wait(HOUR - 2 * MINUTE));
+}
+
+#[test]
 fn one_probe_at_the_reset_decides_for_all() {
     let mut parks = Parks::default();
     assert_eq!(admit(&mut parks, "a", 0), Admission::Free);

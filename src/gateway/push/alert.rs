@@ -47,8 +47,11 @@ pub(crate) enum AlertKind {
 }
 
 impl Alert {
-    fn request(id: String, agent: String, expires_at: i64) -> Self {
-        Self { subject: format!("request {id}"), kind: AlertKind::Request { id, agent }, ends_at: expires_at }
+    /// Returns the alert about a request that waits. `difference` is how far the clock that gave its end may be behind.
+    fn request(id: String, agent: String, expires_at: i64, difference: i64) -> Self {
+        let subject = format!("request {id}");
+        let ends_at = expires_at.saturating_add(difference);
+        Self { subject, kind: AlertKind::Request { id, agent }, ends_at }
     }
 
     fn pause(agent: &AgentId, pause: &Pause, now: i64) -> Self {
@@ -98,7 +101,8 @@ impl Alert {
 /// Returns the store's error if the database can't be read.
 pub(crate) async fn current(gateway: &Gateway) -> Result<Vec<Alert>, StoreError> {
     let waiting = gateway.swarm.store().requests().waiting(MAX_REQUESTS).await?;
-    let requests = waiting.into_iter().map(|(id, agent, until)| Alert::request(id, agent, until));
+    let difference = gateway.swarm.ownership().clock_difference();
+    let requests = waiting.into_iter().map(|(id, agent, until)| Alert::request(id, agent, until, difference));
     let now = unix_ms();
     let pauses = gateway.swarm.paused().into_iter().map(|(agent, pause)| Alert::pause(&agent, &pause, now));
     let home = gateway.home().clone();
@@ -138,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_notification_names_the_request_and_holds_nothing_of_it() {
-        let alert = Alert::request("r-1".to_owned(), "coder".to_owned(), 5_000);
+        let alert = Alert::request("r-1".to_owned(), "coder".to_owned(), 5_000, 0);
         let payload: Value = serde_json::from_str(&alert.payload()).unwrap();
         let tag = alert.topic();
         assert_eq!(payload, json!({"kind": "request", "agent": "coder", "request": "r-1", "tag": tag}));
@@ -146,6 +150,15 @@ mod tests {
         assert_eq!([4_000, 5_000, 9_000].map(|now| alert.ttl(now)), [1, 0, 0]);
         let lasting = Alert { ends_at: i64::MAX, ..alert };
         assert_eq!(lasting.ttl(0), 24 * 3600);
+    }
+
+    #[test]
+    fn a_gateway_whose_clock_is_ahead_tells_of_a_question_that_still_waits() {
+        let (minute, now) = (60_000, 20 * 60_000);
+        // It waits for five minutes, by a clock that is five minutes behind.
+        let alert = Alert::request("r-1".to_owned(), "coder".to_owned(), now, crate::clock::MAX_DIFFERENCE);
+        assert!(alert.ends_at > now);
+        assert_eq!(alert.ttl(now + 5 * minute), 60);
     }
 
     #[test]

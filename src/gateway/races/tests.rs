@@ -5,9 +5,11 @@ use std::task::Poll;
 
 use serde_json::json;
 
+use super::rule::{self, CopyEnd, CopyFacts};
 use super::*;
 use crate::agent::{ModelCall, NoOversight, Oversight as _};
 use crate::checkpoint::testing::PlainServices;
+use crate::clock::MAX_DIFFERENCE;
 use crate::config::Live;
 use crate::gateway::projects::train::{CheckVerdict, CheckWork, Train, TreeChecks};
 use crate::gateway::projects::{Answers, ProjectsError, Work};
@@ -18,6 +20,7 @@ use crate::provider::BoxFuture;
 use crate::store::{ChannelState, Page, Submission, SubmissionState};
 use crate::swarm::Actor;
 use crate::swarm::channel::ChannelSpec;
+use crate::swarm::lease::Ownership;
 use crate::swarm::operation::{self, ExternalServices};
 use crate::swarm::oversight::TeamOversight;
 use crate::swarm::testing::Team;
@@ -211,6 +214,23 @@ async fn a_race_gives_each_copy_the_task_and_branches_of_its_own() {
         assert!(refused.contains(text), "{refused}");
     }
     assert_eq!(scene.team.store.races().list(9).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_gateway_whose_clock_is_ahead_ends_no_copy_too_early() {
+    let scene = Scene::new().await;
+    let team = Team::in_group(Ownership::for_test(&["coder", "tester"], &[]));
+    let races = races(&team, &scene.projects);
+    let end = |now: i64, copy: CopyFacts| rule::end(races.race_facts(&scene.race, now), copy);
+    let (over, idle) = (scene.race.ends_at.unwrap(), 120_000);
+    let busy = CopyFacts { is_busy: true, ..CopyFacts::default() };
+    assert_eq!(end(over + MAX_DIFFERENCE - 1, busy), None);
+    assert_eq!(end(over + MAX_DIFFERENCE, busy), Some(CopyEnd::Late));
+    // Its last turn has just ended at a gateway whose clock is behind.
+    let at = scene.race.created_at + 1;
+    let quiet = CopyFacts { last_at: Some(at), ..CopyFacts::default() };
+    assert_eq!(end(at + MAX_DIFFERENCE + idle - 1, quiet), None);
+    assert_eq!(end(at + MAX_DIFFERENCE + idle, quiet), Some(CopyEnd::GaveUp));
 }
 
 #[tokio::test]
