@@ -1,17 +1,28 @@
 //! An engine that is reached by TLS, as `dockerd --tlsverify`: it is refused by what is wrong with a certificate of either side, an
-//! agent works there, and new certificates that the engine takes are used from the next connection on.
+//! agent works there, and new certificates that the engine takes are used from the next connection on. If it is silent for
+//! as long as its setting says, the agent goes on elsewhere.
 
-use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use serde_json::{Value, json};
 
 use crate::support::docker::docker;
 use crate::support::extra_engine::{ExtraEngine, tls_file};
 use crate::support::home::{Run, TempHome};
+use crate::support::{preload, wait_until};
+use crate::team::stage::{LIMIT, Served, log_text};
 
 /// Adds the engine with the certificates of an authority and of the home.
 fn add(home: &TempHome, address: &str, authority: &str, certificate: &str) -> Run {
+    add_with(home, address, (authority, certificate), &["--labels", "gpu"])
+}
+
+/// The same, with these options.
+fn add_with(home: &TempHome, address: &str, (authority, certificate): (&str, &str), more: &[&str]) -> Run {
     let (authority, certificate, key) = (tls_file(authority), tls_file(certificate), tls_file("client.key"));
     let files: [&str; 6] = ["--ca", &authority, "--cert", &certificate, "--key", &key];
-    home.flock([&["engine", "add", "far", address, "--labels", "gpu"][..], &files].concat())
+    home.flock([&["engine", "add", "far", address][..], &files, more].concat())
 }
 
 /// Gives the home another certificate for the engine.
@@ -113,4 +124,62 @@ fn an_agent_works_on_an_engine_with_tls_if_both_certificates_are_right() {
     works();
     assert_eq!(containers(), container, "a new sandbox was made there");
     home.flock(["stop"]).ok();
+}
+
+#[test]
+fn an_agent_whose_engine_is_silent_for_long_goes_on_elsewhere_with_the_files_of_its_checkpoint() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    let Some(mut extra) = ExtraEngine::with_tls("server.pem") else { return };
+    let Some(library) = preload::library("docker/monotonic_clock.c", &home.outside()) else { return };
+    let files = ("authority.pem", "client.pem");
+    add_with(&home, &extra.tls_address(), files, &["--lost-after", "5m"]).ok();
+    assert_eq!(far(&home)["lostAfterMinutes"], 5);
+    // The other engine has agents already.
+    home.flock(["add", "painter"]).ok();
+    let (host, container) = (extra.host(), home.container("painter"));
+    assert_eq!(docker(&["-H", &host, "ps", "--format", "{{.Names}}"]), container);
+
+    let path = home.outside().join("clock");
+    std::fs::write(&path, 0_i64.to_ne_bytes()).unwrap();
+    let clock = File::options().write(true).open(&path).unwrap();
+    let mut command = home.command();
+    command.env("LD_PRELOAD", library).env("MONOTONIC_CLOCK", &path);
+    let _served = Served::start_as(&home, command);
+    let works = || {
+        let run = home.flock(["chat", "painter", "please write fizzbuzz"]).ok();
+        assert!(run.stdout.contains("exit code 0"), "{run:?}");
+    };
+    works();
+    home.flock(["checkpoint", "painter"]).ok();
+    docker(&["-H", &host, "exec", &container, "touch", "/workspace/later"]);
+    let workspace = home.file("workspaces/painter");
+    assert!(workspace.is_file(), "its workspace is in the engine");
+
+    extra.lose();
+    let mut ahead = 0_i64;
+    wait_until("the agent leaves the engine", LIMIT, || {
+        // The first look begins the silence. At the next one, it has lasted for long enough.
+        ahead += 301_000_000_000;
+        clock.write_all_at(&ahead.to_ne_bytes(), 0).unwrap();
+        let found = far(&home);
+        let has_left = found["agents"] == json!([]);
+        has_left.then_some(()).ok_or_else(|| format!("{found:#}\n{}", log_text(&home)))
+    });
+    let names = std::fs::read_dir(&workspace).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    assert!(names.iter().any(|name| name.starts_with("fizzbuzz")), "{names:?}");
+    assert!(!names.iter().any(|name| name == "later"), "{names:?}");
+    let rows = wait_until("the audit has the move", LIMIT, || {
+        let rows = home.audited("engine.move");
+        if rows.is_empty() { Err(log_text(&home)) } else { Ok(rows) }
+    });
+    assert!(rows.len() == 1 && rows[0]["actor"] == "system" && rows[0]["subject"] == "painter", "{rows:#?}");
+    let why =
+        "from far to local, because far does not answer; its workspace has the files of its checkpoint of ";
+    assert!(rows[0]["detail"].as_str().unwrap().starts_with(why), "{rows:#?}");
+    works();
+    assert_eq!(
+        docker(&["ps", "--filter", &format!("name=^{container}$"), "--format", "{{.Names}}"]),
+        container
+    );
 }

@@ -165,6 +165,12 @@ impl ExtraEngine {
         self.kill_containerd();
     }
 
+    /// Kills the engine for good, and closes its port: who connects to it is refused at once.
+    pub fn lose(&mut self) {
+        self.kill();
+        self.tls = None;
+    }
+
     /// Kills the daemon's containerd too: an engine that starts while the last one's is about to end would wait for it in
     /// vain.
     fn kill_containerd(&self) {
