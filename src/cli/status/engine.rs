@@ -15,6 +15,18 @@ use crate::sandbox::engines::AskedEngine;
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{containers, names};
 
+/// The most agents that one line names.
+pub(super) const MOST_NAMED_AGENTS: usize = 8;
+
+/// Returns the first of some agents, with the number of the others, as in `ada, bob and 3 more`.
+pub(super) fn first_of<T: AsRef<str>>(agents: &[T]) -> String {
+    let named: Vec<&str> = agents.iter().take(MOST_NAMED_AGENTS).map(AsRef::as_ref).collect();
+    match agents.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 /// Returns the state of the engine as the gateway reported it.
 pub(crate) fn from_gateway(said: &Value) -> EngineReport {
     EngineReport {
@@ -68,7 +80,7 @@ pub(crate) fn warnings(engines: Option<&Value>) -> Vec<String> {
         let agents: Vec<&str> = agents.filter_map(|agent| agent["id"].as_str()).collect();
         let stuck = match agents.is_empty() {
             true => String::new(),
-            false => format!("; these agents can run no command until it does: {}", agents.join(", ")),
+            false => format!("; these agents can run no command until it does: {}", first_of(&agents)),
         };
         let problem = format!("{}{stuck}", engine["problem"].as_str().unwrap_or_default());
         to_mend(&problem, engine["hint"].as_str())
@@ -129,4 +141,26 @@ pub(crate) struct EngineReport {
     pub containers: Option<Value>,
     pub images: Option<Value>,
     pub store: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_warning_of_a_silent_engine_names_the_first_of_many_agents() {
+        let warning = |count: usize| {
+            let agents: Vec<Value> = (0..count).map(|number| json!({"id": format!("a{number}")})).collect();
+            let engines = json!([
+                {"name": "far", "reachable": false, "problem": "far is silent", "hint": null, "agents": agents},
+                {"name": "near", "reachable": true, "agents": [{"id": "ada"}]},
+            ]);
+            warnings(Some(&engines))
+        };
+        let stuck = "far is silent; these agents can run no command until it does: ";
+        assert_eq!(warning(0), ["far is silent"]);
+        assert_eq!(warning(2), [format!("{stuck}a0, a1")]);
+        assert_eq!(warning(8), [format!("{stuck}a0, a1, a2, a3, a4, a5, a6, a7")]);
+        assert_eq!(warning(10), [format!("{stuck}a0, a1, a2, a3, a4, a5, a6, a7 and 2 more")]);
+    }
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::engine::{MOST_NAMED_AGENTS, first_of};
 use super::openclaw::{Build, OpenClawReport};
 use super::report::StatusReport;
 use super::unit::UnitReport;
 use crate::cli::{Context, team};
 use crate::clock;
 use crate::error::Kind;
-use crate::store::{DatabasePlace, GATEWAY_LIFETIME_MS};
+use crate::store::{DatabasePlace, GATEWAY_LIFETIME_MS, LeaseKind};
 use crate::supervise::resource_usage::ResourceUsage;
 use crate::ui::progress::span;
 use crate::ui::{Failure, StyledLine, Table, TextStyle};
@@ -256,21 +257,18 @@ fn project_line(project: &Value) -> StyledLine {
     }
 }
 
-/// The most agents that the line of a gateway names.
-const MOST_NAMED_AGENTS: usize = 8;
-
 /// Returns the line about one of the gateways that share a database on a server.
 fn shared_line(shared: &Value) -> StyledLine {
     let text = |key: &str| shared[key].as_str().unwrap_or_default();
     let own = if shared["own"] == true { ", this one" } else { "" };
     let agents: Vec<String> = shared["agents"].as_array().into_iter().flatten().map(brief).collect();
-    let agents = counted("agent", &agents);
+    let (agents, others) = (counted("agent", &agents), other_leases(&shared["leases"]));
     let turns = match (shared["turns"]["running"].as_u64(), shared["turns"]["waiting"].as_u64()) {
         (Some(0), Some(0)) | (None, _) | (_, None) => String::new(),
         (Some(running), Some(waiting)) => format!(", turns: {running} running, {waiting} waiting"),
     };
     let line = title("database").plain(format!(
-        "on a server, gateway {} on {} at {}, version {}, {agents}{turns}{own}",
+        "on a server, gateway {} on {} at {}, version {}, {agents}{others}{turns}{own}",
         shared["epoch"],
         text("name"),
         text("address"),
@@ -282,6 +280,23 @@ fn shared_line(shared: &Value) -> StyledLine {
         }
         _ => line,
     }
+}
+
+/// Returns the numbers of what a gateway takes care of besides agents, as in `, 2 bridges, the periodic work`.
+fn other_leases(leases: &Value) -> String {
+    let kinds = [
+        (LeaseKind::Bridge, "1 bridge", "bridges"),
+        (LeaseKind::Train, "1 merge train", "merge trains"),
+        (LeaseKind::Server, "1 MCP server", "MCP servers"),
+        // There is one for the whole team.
+        (LeaseKind::Clock, "the periodic work", ""),
+    ];
+    let text = |(kind, one, many): (LeaseKind, &str, &str)| match leases[kind.as_str()].as_u64() {
+        None | Some(0) => String::new(),
+        Some(1) => format!(", {one}"),
+        Some(count) => format!(", {count} {many}"),
+    };
+    kinds.map(text).concat()
 }
 
 fn telemetry_line(telemetry: &Value) -> StyledLine {
@@ -528,12 +543,11 @@ fn park_text(park: &Value) -> String {
         (_, wait @ 1..) => format!("next try at {}, in {}", clock::local(until), ago(wait)),
         _ => "next try when one of its agents has something to do".to_owned(),
     };
-    let agents: Vec<&str> =
-        park["agents"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let agents: Vec<String> = park["agents"].as_array().into_iter().flatten().map(brief).collect();
     let who = match agents.as_slice() {
         [] => String::new(),
         [one] => format!("; {one} waits"),
-        agents => format!("; {} wait", agents.join(", ")),
+        agents => format!("; {} wait", first_of(agents)),
     };
     format!("{} is used up for {}; {next}{who}", brief(&park["credential"]), brief(&park["model"]))
 }
@@ -554,12 +568,16 @@ fn docker(report: &StatusReport) -> StyledLine {
     }
 }
 
-/// Formats an engine, such as `second: ready, 2 agents: ada, bob`.
+/// Formats an engine, such as `second: ready, ada, bob`. Agents that move come first, because not all of many agents are named.
 fn engine_line(engine: &Value) -> StyledLine {
     let (tone, state) = crate::cli::engine::state(engine);
-    let agents: Vec<String> =
-        engine["agents"].as_array().into_iter().flatten().map(crate::cli::engine::agent_text).collect();
-    let agents = if agents.is_empty() { "no agents".to_owned() } else { agents.join(", ") };
+    let (staying, moving): (Vec<&Value>, Vec<&Value>) = engine["agents"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .partition(|agent| agent["movesTo"].is_null() && agent["waits"].is_null());
+    let agents: Vec<String> = moving.into_iter().chain(staying).map(crate::cli::engine::agent_text).collect();
+    let agents = if agents.is_empty() { "no agents".to_owned() } else { first_of(&agents) };
     title("engine").accent(brief(&engine["name"])).plain(": ").with(tone, state).plain(format!(", {agents}"))
 }
 
@@ -668,6 +686,31 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_gateway_and_an_engine_are_one_line_however_many_agents_they_have() {
+        let ids: Vec<String> = (0..10_000).map(|number| format!("a{number}")).collect();
+        let gateway = |agents: &[String], leases: Value| {
+            let shared = json!({
+                "epoch": 7, "name": "box", "address": "127.0.0.1:1", "version": "1", "silentMs": 0, "own": true,
+                "leases": leases, "agents": agents, "turns": {"running": 0, "waiting": 0},
+            });
+            let line = shared_line(&shared).render(false);
+            line.split_once("version 1, ").unwrap().1.to_owned()
+        };
+        let leases = json!({"agent": 10_000, "bridge": 1, "train": 0, "server": 2, "clock": 1});
+        let others = "1 bridge, 2 MCP servers, the periodic work, this one";
+        assert_eq!(gateway(&ids, leases), format!("10000 agents, {others}"));
+        assert_eq!(gateway(&ids[..2], json!({"agent": 2})), "2 agents (a0, a1), this one");
+
+        let mut agents: Vec<Value> =
+            ids.iter().map(|id| json!({"id": id, "movesTo": null, "waits": null})).collect();
+        agents[9_999]["waits"] = json!("a turn runs");
+        let engine = json!({"name": "far", "reachable": true, "draining": true, "agents": agents});
+        let shown = engine_line(&engine).render(false);
+        let named = "a9999 (can't move: a turn runs), a0, a1, a2, a3, a4, a5, a6 and 9992 more";
+        assert!(shown.ends_with(&format!("far: draining, {named}")), "{shown}");
+    }
 
     #[test]
     fn the_search_index_has_a_line_only_if_a_search_can_be_held_up() {
