@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future;
 use serde::Serialize;
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +31,7 @@ use crate::sandbox::kubernetes::access::ClusterAccess;
 use crate::sandbox::kubernetes::{cluster_check, relocation};
 use crate::sandbox::placed_sandbox::PlacedSandbox;
 use crate::sandbox::{Relocation, Sandbox, SandboxError, containers, image, spec, volumes, workspace_volume};
-use crate::store::{AuditEntry, Level};
+use crate::store::Level;
 use crate::swarm::{Actor, Swarm};
 
 /// Time between two looks for agents that have to move, and for engines that were removed.
@@ -646,11 +647,7 @@ async fn move_one(
     };
     let waits = match moved {
         Ok(MoveAttempt::Made(Relocation::Done(to))) => {
-            let detail = format!("from {} to {to}", planned.from);
-            let entry = AuditEntry::new("system", "engine.move", agent.as_str(), Level::Green, detail);
-            if let Err(error) = swarm.store().audit().append(entry, unix_ms()).await {
-                tracing::error!(%agent, error = chain(&error), "failed to record that an agent moved");
-            }
+            note_move(swarm, agent, Level::Green, format!("from {} to {to}", planned.from)).await;
             Box::pin(packages.arrived(planned, &to)).await;
             None
         }
@@ -668,6 +665,21 @@ async fn move_one(
     };
     swarm.engines().note_wait(agent, waits);
     false
+}
+
+/// Records that an agent is on another engine now, and tells watchers.
+pub(super) async fn note_move(swarm: &Swarm, agent: &AgentId, level: Level, detail: String) {
+    let entry = Actor::system().entry("engine.move", agent.as_str(), level, detail);
+    if let Err(error) = swarm.store().audit().append(entry, unix_ms()).await {
+        tracing::error!(%agent, error = chain(&error), "failed to record that an agent moved");
+    }
+    tell_of_change(swarm);
+}
+
+/// Tells watchers that other engines answer than before, or that agents are on other ones. The event names none of them, because
+/// not everybody who watches may see engines.
+pub(super) fn tell_of_change(swarm: &Swarm) {
+    swarm.notifier().publish("engine.changed", &json!({}));
 }
 
 /// The outcome of an attempt to move an agent.
@@ -698,8 +710,6 @@ async fn try_move(
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use serde_json::json;
 
     use super::*;
     use crate::checkpoint::testing::{PlainServices, rewind_to};

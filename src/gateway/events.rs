@@ -16,7 +16,7 @@ use super::event_seal::EventSeal;
 use crate::sync::lock;
 
 /// The names of all events.
-pub(crate) const NAMES: [&str; 30] = [
+pub(crate) const NAMES: [&str; 32] = [
     "turn.started",
     "turn.ended",
     "turn.retrying",
@@ -46,6 +46,8 @@ pub(crate) const NAMES: [&str; 30] = [
     "race.changed",
     "schedule.changed",
     "hook.changed",
+    "engine.changed",
+    "gateway.changed",
     "gateway.stopping",
 ];
 
@@ -55,7 +57,10 @@ pub(crate) const LOST: &str = "reset";
 /// Returns `true` for an event that each gateway of a group publishes by itself, so that none takes it from another.
 #[must_use]
 pub(crate) fn is_event_of_each(name: &str) -> bool {
-    matches!(name, "agent.added" | "agent.removed" | "config.changed" | "gateway.stopping")
+    matches!(
+        name,
+        "agent.added" | "agent.removed" | "config.changed" | "gateway.changed" | "gateway.stopping"
+    )
 }
 
 /// One event, already written in the format of server-sent events.

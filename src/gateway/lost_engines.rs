@@ -1,22 +1,22 @@
-//! Engines that are given up because they were silent for as long as their settings say: each of their agents whose files are here
-//! or in the second place goes on elsewhere.
+//! Looks at the engines. Watchers are told when one stops answering and when it answers again. One that was silent for as long as
+//! its setting says is given up: each of its agents whose files are here or in the second place goes on elsewhere.
 //!
 //! The others stay, with the reason, as all do without this setting. The engine stays in the configuration. When it answers again,
 //! the sandboxes that agents have left there are removed, and no agent goes back by itself. The volumes of their workspaces stay
 //! there: they may have more than the last checkpoint.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future;
 use tokio::time::Instant;
 
-use super::engines::reason_to_wait;
+use super::engines::{note_move, reason_to_wait, tell_of_change};
 use super::state::Gateway;
 use crate::checkpoint::Checkpoints;
 use crate::checkpoint::lost::{LostEngine, Replacement};
-use crate::clock::{self, unix_ms};
+use crate::clock;
 use crate::config::Agent;
 use crate::error::chain;
 use crate::home::elsewhere;
@@ -70,13 +70,18 @@ impl Silence {
     }
 }
 
-/// The engines that can be lost, by what this gateway has seen of them.
+/// The engines, by what this gateway has seen of them.
 #[derive(Default)]
-struct LostEngines(HashMap<EngineName, Silence>);
+struct EngineLooks {
+    /// The engines that answered at the last look, and those that did not.
+    answers: BTreeMap<EngineName, bool>,
+    /// Those that can be lost.
+    silences: HashMap<EngineName, Silence>,
+}
 
 /// Looks at the engines until the gateway stops.
 pub(super) async fn watch(gateway: Arc<Gateway>, sandboxes: Arc<PlacedSandbox>) {
-    let mut engines = LostEngines::default();
+    let mut engines = EngineLooks::default();
     let stop = gateway.stop.clone();
     while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
         let look = engines.look(&gateway.swarm, &gateway.checkpoints, &sandboxes, Instant::now());
@@ -86,8 +91,8 @@ pub(super) async fn watch(gateway: Arc<Gateway>, sandboxes: Arc<PlacedSandbox>) 
     }
 }
 
-impl LostEngines {
-    /// Looks at all engines that can be lost, and does what follows.
+impl EngineLooks {
+    /// Looks at all engines, and does what follows. The machine's own alone can't be lost, and no page shows it among engines.
     async fn look(
         &mut self,
         swarm: &Swarm,
@@ -95,19 +100,23 @@ impl LostEngines {
         sandboxes: &PlacedSandbox,
         now: Instant,
     ) {
-        let config = swarm.config();
-        let engines = swarm.engines();
-        let watched =
-            config.engines.iter().filter_map(|engine| Some((engine.name.clone(), engine.lost_after?)));
-        let asked = watched.map(|(name, limit)| async move {
-            let place = engines.find_any(&name)?;
-            let answers = place.ping(false).await.is_ok();
-            Some((place, limit, answers))
+        let (config, engines) = (swarm.config(), swarm.engines());
+        if config.engines.is_empty() {
+            *self = Self::default();
+            return;
+        }
+        let asked = engines.ask().await;
+        if self.note(asked.into_iter().map(|found| (found.name, found.problem.is_none())).collect()) {
+            tell_of_change(swarm);
+        }
+        let watched = config.engines.iter().filter_map(|engine| {
+            let (limit, answers) = (engine.lost_after?, *self.answers.get(&engine.name)?);
+            Some((engines.find_any(&engine.name)?, limit, answers))
         });
-        let asked: Vec<_> = future::join_all(asked).await.into_iter().flatten().collect();
-        self.0.retain(|name, _| asked.iter().any(|(place, ..)| place.name() == name));
-        for (place, limit, answers) in asked {
-            let silence = self.0.entry(place.name().clone()).or_default();
+        let watched: Vec<_> = watched.collect();
+        self.silences.retain(|name, _| watched.iter().any(|(place, ..)| place.name() == name));
+        for (place, limit, answers) in watched {
+            let silence = self.silences.entry(place.name().clone()).or_default();
             match silence.step(answers, limit, now) {
                 Step::Nothing => continue,
                 Step::Leave => leave(swarm, checkpoints, &place).await,
@@ -115,6 +124,13 @@ impl LostEngines {
             }
             silence.due = Some(now + RETRY);
         }
+    }
+
+    /// Takes note of a look. Returns `true` if an engine has stopped answering or answers again. One that is added or removed is a
+    /// change of the configuration.
+    fn note(&mut self, answers: BTreeMap<EngineName, bool>) -> bool {
+        let before = std::mem::replace(&mut self.answers, answers);
+        before.iter().any(|(name, answered)| self.answers.get(name).is_some_and(|now| now != answered))
     }
 }
 
@@ -162,10 +178,7 @@ async fn leave_one(
         Ok((to, files)) => {
             tracing::warn!(agent = %id, from = %lost, %to, files, "an agent left an engine that is lost");
             let detail = format!("from {lost} to {to}, because {lost} does not answer; {files}");
-            let entry = Actor::system().entry("engine.move", id.as_str(), Level::Yellow, detail);
-            if let Err(error) = swarm.store().audit().append(entry, unix_ms()).await {
-                tracing::error!(agent = %id, error = chain(&error), "failed to record that an agent moved");
-            }
+            note_move(swarm, id, Level::Yellow, detail).await;
             None
         }
         Err(reason) => Some(reason),
@@ -303,7 +316,7 @@ mod tests {
             self.team.store.placements().put(agent.clone(), self.far.clone(), 1).await.unwrap();
         }
 
-        async fn look(&self, engines: &mut LostEngines, now: Instant) {
+        async fn look(&self, engines: &mut EngineLooks, now: Instant) {
             Box::pin(engines.look(&self.team.swarm, &self.checkpoints, &self.sandboxes, now)).await;
         }
 
@@ -344,6 +357,20 @@ mod tests {
         assert_eq!(silence.step(true, HALF_AN_HOUR, after(64)), Step::Nothing);
     }
 
+    #[test]
+    fn an_engine_is_news_when_it_stops_answering_and_when_it_answers_again() {
+        let mut looks = EngineLooks::default();
+        let mut is_news = |answers: &[(&str, bool)]| {
+            looks.note(answers.iter().map(|(name, answers)| (name.parse().unwrap(), *answers)).collect())
+        };
+        assert!(!is_news(&[("far", false), ("local", true)]), "who looks at them sees that");
+        assert!(!is_news(&[("far", false), ("local", true), ("near", true)]));
+        assert!(is_news(&[("far", true), ("local", true), ("near", true)]));
+        assert!(!is_news(&[("far", true), ("local", true), ("near", true)]));
+        assert!(is_news(&[("far", true), ("local", false), ("near", true)]));
+        assert!(!is_news(&[("far", true), ("local", false)]), "it was removed");
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn agents_of_a_silent_engine_go_on_elsewhere_if_their_newest_files_are_here() {
         let (near, _socket) = testing::engine(|_: &str| (200, "OK"));
@@ -360,7 +387,7 @@ mod tests {
         // No sandbox was made for this one, so its workspace is here.
         scene.team.store.placements().put(orchestrator.clone(), scene.far.clone(), 1).await.unwrap();
 
-        let (mut engines, start) = (LostEngines::default(), Instant::now());
+        let (mut engines, start) = (EngineLooks::default(), Instant::now());
         scene.look(&mut engines, start).await;
         scene.look(&mut engines, start + HALF_AN_HOUR - INTERVAL).await;
         assert_eq!(scene.engine_of(&coder).await, "far");
@@ -376,6 +403,8 @@ mod tests {
         assert_eq!(scene.waits(&tester).as_deref(), Some(reason));
         assert_eq!(swarm.config().engines.len(), 2, "the engine stays");
 
+        let told = scene.team.published().into_iter().filter(|name| name == "engine.changed").count();
+        assert!(told >= 2, "of each of them: {told}");
         let filter = AuditFilter { action: Some("engine.move".to_owned()), ..AuditFilter::default() };
         let rows = swarm.store().audit().rows(&filter, 9).await.unwrap();
         let row = rows.iter().find(|row| row.subject == "coder").unwrap();
@@ -393,7 +422,7 @@ mod tests {
         std::fs::create_dir_all(&agent.workspace).unwrap();
         scene.checkpoints.make(&agent, "human:ann".to_owned(), None).await.unwrap();
         scene.move_to_far(&coder).await;
-        let (mut engines, start) = (LostEngines::default(), Instant::now());
+        let (mut engines, start) = (EngineLooks::default(), Instant::now());
         scene.look(&mut engines, start).await;
         scene.look(&mut engines, start + HALF_AN_HOUR).await;
         assert_eq!(scene.engine_of(&coder).await, "far");

@@ -19,6 +19,7 @@ pub(crate) struct Team {
     pub swarm: Arc<Swarm>,
     pub store: Arc<Store>,
     events: Mutex<mpsc::UnboundedReceiver<SchedulerEvent>>,
+    news: Arc<Mutex<Vec<String>>>,
     _dir: tempfile::TempDir,
 }
 
@@ -61,10 +62,13 @@ impl Team {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let store = Arc::new(Store::open(&home).unwrap());
         let (sender, events) = mpsc::unbounded_channel();
-        let notifier = Notifier::new(sender, Arc::new(|_, _| ()));
+        let news: Arc<Mutex<Vec<String>>> = Arc::default();
+        let published = Arc::clone(&news);
+        let publish = move |name: &str, _: &Value| published.lock().unwrap().push(name.to_owned());
+        let notifier = Notifier::new(sender, Arc::new(publish));
         let live = Arc::new(Live::open(home).unwrap());
         let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), notifier }));
-        Self { swarm, store, events: Mutex::new(events), _dir: dir }
+        Self { swarm, store, events: Mutex::new(events), news, _dir: dir }
     }
 
     /// Returns an agent that acts from one of its sessions.
@@ -96,6 +100,11 @@ impl Team {
     pub(crate) fn events(&self) -> Vec<SchedulerEvent> {
         let mut events = self.events.lock().unwrap();
         std::iter::from_fn(|| events.try_recv().ok()).collect()
+    }
+
+    /// Returns the names of what watchers were told since the last call.
+    pub(crate) fn published(&self) -> Vec<String> {
+        std::mem::take(&mut self.news.lock().unwrap())
     }
 
     /// Waits for the next scheduler event.

@@ -15,7 +15,7 @@ const EVENTS = [
   "task.changed", "agent.added", "agent.removed", "agent.frozen", "agent.thawed", "agent.slept", "agent.woke", "agent.paused",
   "quota.parked", "quota.resumed",
   "config.changed", "gateway.stopping", "channel.created", "channel.message", "channel.changed", "project.changed", "race.changed",
-  "schedule.changed", "hook.changed",
+  "schedule.changed", "hook.changed", "engine.changed", "gateway.changed",
 ];
 
 let wasLost = false;

@@ -4,7 +4,7 @@
 //! event comes to each gateway once, and those of one gateway stay in their order. If some may be lost, for example because a
 //! gateway died, the watchers are told to look anew, as after a time away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -22,7 +23,7 @@ use crate::gateway::events::{LOST, is_event_of_each};
 use crate::gateway::routes::events::{LAST_EVENT_ID, of_gateway};
 use crate::gateway::state::Gateway;
 use crate::provider::http::sse::EventStreamParser;
-use crate::store::LivingGateway;
+use crate::store::{Epoch, LivingGateway};
 
 /// The path of the stream at the port for gateways.
 pub(super) const PATH: &str = "/events";
@@ -46,7 +47,7 @@ pub(in crate::gateway) async fn run(gateway: Arc<Gateway>) {
     }
     let ownership = gateway.swarm.ownership();
     let mut changes = ownership.changes();
-    let mut followed = BTreeMap::new();
+    let (mut known, mut followed) = (BTreeSet::new(), BTreeMap::new());
     let mut poll = tokio::time::interval(POLL_INTERVAL);
     loop {
         changes.mark_unchanged();
@@ -56,6 +57,11 @@ pub(in crate::gateway) async fn run(gateway: Arc<Gateway>) {
         if followed.len() < before {
             // Its last events may not have come.
             lose(&gateway);
+        }
+        let living: BTreeSet<Epoch> = others.iter().map(|other| other.epoch).collect();
+        if known != living {
+            gateway.events.publish("gateway.changed", &json!({}));
+            known = living;
         }
         for other in others.into_iter().filter(|other| other.peer.is_some()) {
             followed

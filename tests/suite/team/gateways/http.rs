@@ -335,6 +335,7 @@ async fn a_gateway_that_is_lost_in_the_middle_is_told_and_nothing_runs_twice() {
         seen.contains(&question).then_some(()).ok_or_else(|| pair.logs())
     });
     let mut events = watch(&pair.first, "agent").await;
+    let mut news = watch(&pair.first, "gateway").await;
     second.kill();
     let lost = asked.await.unwrap();
     assert_eq!((lost.status(), lost.header("retry-after")), (503, Some("5")), "{}", pair.logs());
@@ -348,6 +349,8 @@ async fn a_gateway_that_is_lost_in_the_middle_is_told_and_nothing_runs_twice() {
     // Watchers are told that its last events may be missing.
     let told = events.next(LIMIT).await.unwrap().expect("the stream goes on");
     assert_eq!((told.name.as_str(), told.data.as_str()), ("reset", "{}"));
+    until_event(&mut news, "reset", "{}").await;
+    until_event(&mut news, "gateway.changed", "{}").await;
     let said = json_of(client.send(message(agent, 1), LIMIT).await.unwrap()).await;
     assert_eq!(said["content"], format!("answer 1 of {agent}"), "{said}\n{}", pair.logs());
     let seen = transcripts(&pair.first, agent).join("\n");
