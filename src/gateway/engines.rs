@@ -46,9 +46,9 @@ pub(crate) struct EngineView {
     runtime: Option<String>,
     labels: Vec<String>,
     /// Memory in bytes that the limits of its agents may add up to.
-    memory: Option<u64>,
+    pub memory: Option<u64>,
     /// The memory limits of its agents in bytes, added up.
-    memory_used: u64,
+    pub memory_used: u64,
     draining: bool,
     /// Minutes of silence after which its agents are placed on other engines. `None` is never.
     lost_after_minutes: Option<u64>,

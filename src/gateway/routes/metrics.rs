@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use super::{bridges, status};
 use crate::clock::unix_ms;
-use crate::gateway::engines;
+use crate::gateway::engines::{self, EngineView};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Query, flag};
-use crate::gateway::metrics::{CONTENT_TYPE, Page};
+use crate::gateway::metrics::{CONTENT_TYPE, Labels, Page};
 use crate::gateway::state::Gateway;
-use crate::store::{GATEWAY_LIFETIME_MS, StoreError, UsageBy, UsageFilter};
+use crate::id::EngineName;
+use crate::store::{GATEWAY_LIFETIME_MS, LeaseKind, StoreError, UsageBy, UsageFilter};
 use crate::swarm::budget;
 
 /// The query parameters.
@@ -201,18 +202,50 @@ async fn add_gateways(page: &mut Page, gateway: &Gateway) -> Result<(), StoreErr
     let states = [("alive", all.len() - silent), ("silent", silent)]
         .map(|(state, count)| ([("state", state.to_owned())], figure(count)));
     page.gauges("gateways", "Gateways that use the database and have not ended", states);
+    let silences = all.iter().map(|found| {
+        // Gateways of one machine have its name.
+        let labels = [("gateway", found.name.clone()), ("run", found.epoch.0.to_string())];
+        (labels, found.silent_ms(now) / 1000)
+    });
+    page.gauges(
+        "gateway_silent_seconds",
+        "Time since the last sign of life of a gateway, by the clock of the database",
+        silences,
+    );
+    if let Some(held) = gateway.swarm.ownership().counts() {
+        let kinds = LeaseKind::ALL.map(|kind| {
+            ([("kind", kind.as_str().to_owned())], figure(held.get(&kind).copied().unwrap_or_default()))
+        });
+        page.gauges("leases_held", "Leases that this gateway holds", kinds);
+    }
     Ok(())
 }
 
 /// Adds the container engines: that of the machine, as the state says, and those of the configuration.
 async fn add_engines(page: &mut Page, gateway: &Gateway, known: &Value) {
     let is_reachable = known["docker"]["reachable"].as_bool().unwrap_or(false);
-    let engines: Vec<(String, bool)> = match engines::for_status(&gateway.swarm).await {
-        Some(engines) => engines.iter().map(|engine| (engine.name.to_string(), engine.reachable)).collect(),
-        None => vec![("local".to_owned(), is_reachable)],
+    let engines = engines::for_status(&gateway.swarm).await;
+    let label = |engine: &EngineView| [("engine", engine.name.to_string())];
+    let reachable: Vec<(Labels<1>, i64)> = match &engines {
+        Some(engines) => engines.iter().map(|engine| (label(engine), i64::from(engine.reachable))).collect(),
+        None => vec![([("engine", EngineName::local().to_string())], i64::from(is_reachable))],
     };
-    let engines = engines.into_iter().map(|(name, answers)| ([("engine", name)], i64::from(answers)));
-    page.gauges("engine_reachable", "1 if the container engine answers", engines);
+    page.gauges("engine_reachable", "1 if the container engine answers", reachable);
+    let Some(engines) = engines else { return };
+    let agents = engines.iter().map(|engine| (label(engine), figure(engine.agents.len())));
+    page.gauges("engine_agents", "Agents that are placed on the container engine", agents);
+    let capacities = engines.iter().filter_map(|engine| Some((label(engine), figure(engine.memory?))));
+    page.gauges(
+        "engine_memory_capacity_bytes",
+        "Memory that the limits of the agents on the container engine may add up to",
+        capacities,
+    );
+    let placed = engines.iter().map(|engine| (label(engine), figure(engine.memory_used)));
+    page.gauges(
+        "engine_memory_placed_bytes",
+        "Memory limits of the agents on the container engine, added up",
+        placed,
+    );
 }
 
 /// Adds the sandboxes, from the state that [`crate::gateway::state::StatusSource::status`] describes.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::id::AgentId;
-use crate::store::{Epoch, Lease, LeaseSubject, LivingGateway, PeerAddress, Store};
+use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, LivingGateway, PeerAddress, Store};
 use crate::sync::lock;
 
 /// The gateway that takes care of a subject.
@@ -148,6 +148,17 @@ impl Ownership {
     #[must_use]
     pub fn holds_agent(&self, agent: &AgentId) -> bool {
         self.group.is_none() || self.holds(&LeaseSubject::agent(agent))
+    }
+
+    /// Returns the number of subjects of each kind that this gateway holds. `None` for one without others: it takes care of all.
+    #[must_use]
+    pub(crate) fn counts(&self) -> Option<BTreeMap<LeaseKind, usize>> {
+        let known = lock(self.group.as_ref()?);
+        let mut counts = BTreeMap::new();
+        for subject in &known.held {
+            *counts.entry(subject.kind).or_default() += 1;
+        }
+        Some(counts)
     }
 
     /// Begins work on a subject. Returns `None` if this gateway may not: another one takes care of it, or this one was
@@ -373,6 +384,17 @@ mod tests {
         update(&ownership, &[("coder", Some(OTHER))], &[], 0);
         assert_eq!(ownership.of_agent(&id("coder")), Owner::Here);
         assert_eq!((ownership.settled_agents(), ownership.others()), (None, Vec::new()));
+        assert_eq!(ownership.counts(), None);
+    }
+
+    #[test]
+    fn what_a_gateway_holds_is_counted_by_kind() {
+        let held =
+            [LeaseSubject::agent(&id("coder")), LeaseSubject::agent(&id("third")), LeaseSubject::clock()];
+        let elsewhere = BTreeSet::from([LeaseSubject::agent(&id("tester"))]);
+        let ownership = Ownership::of_subjects_for_test(BTreeSet::from(held), &elsewhere);
+        let counts = BTreeMap::from([(LeaseKind::Agent, 2), (LeaseKind::Clock, 1)]);
+        assert_eq!(ownership.counts(), Some(counts));
     }
 
     #[test]

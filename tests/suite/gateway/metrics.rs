@@ -5,8 +5,9 @@ use flock::store::{NewUsage, TokenCounts};
 use flock::supervise::gateway_client::Call;
 use flock::swarm::Actor;
 use flock::swarm::channel::ChannelSpec;
+use serde_json::json;
 
-use super::house::{House, LIMIT};
+use super::house::{House, LIMIT, send};
 
 async fn figures(house: &House, path: &str) -> Vec<String> {
     let answer = house.owner().send(Call::get(path), LIMIT).await.unwrap();
@@ -62,6 +63,31 @@ async fn the_messages_that_the_search_index_lacks_are_counted_once_it_was_looked
     assert!(is_shown("flock_search_index_messages_behind 0").await);
     swarm.post(&ann, &"dev".parse().unwrap(), "something new".to_owned(), false).await.unwrap();
     assert!(is_shown("flock_search_index_messages_behind 1").await);
+}
+
+#[tokio::test]
+async fn engines_are_shown_with_their_agents_and_their_memory() {
+    let house = House::new().await;
+    assert!(!figures(&house, "/metrics").await.iter().any(|line| line.starts_with("flock_engine_agents{")));
+    let engine = json!({"address": "tcp://127.0.0.1:9", "memory": "8g"});
+    let change = json!({"path": "plugins.entries.flock.config.engines.far", "value": engine, "by": "boss"});
+    let (status, body) = send(&house.owner(), Call::put("/api/config/value").json(&change).unwrap()).await;
+    assert_eq!(status, 200, "{body}");
+    let placements = house.gateway.swarm.store().placements();
+    placements.put("coder".parse().unwrap(), "far".parse().unwrap(), 1).await.unwrap();
+    let found = figures(&house, "/metrics").await;
+    for line in [
+        r#"flock_engine_reachable{engine="far"} 0"#,
+        r#"flock_engine_agents{engine="far"} 1"#,
+        r#"flock_engine_agents{engine="local"} 0"#,
+        r#"flock_engine_memory_capacity_bytes{engine="far"} 8589934592"#,
+        r#"flock_engine_memory_placed_bytes{engine="far"} 2147483648"#,
+        r#"flock_engine_memory_placed_bytes{engine="local"} 0"#,
+    ] {
+        assert!(found.iter().any(|shown| shown == line), "{line}\n{}", found.join("\n"));
+    }
+    let unlimited = r#"flock_engine_memory_capacity_bytes{engine="local"}"#;
+    assert!(!found.iter().any(|line| line.starts_with(unlimited)), "{}", found.join("\n"));
 }
 
 #[tokio::test]

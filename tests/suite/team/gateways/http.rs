@@ -259,6 +259,8 @@ async fn any_gateway_shows_the_events_and_the_turns_of_all() {
             let figures = home.owner().send(Call::get("/metrics"), LIMIT).await.unwrap();
             let figures = String::from_utf8(figures.bytes(1 << 20, LIMIT).await.unwrap()).unwrap();
             assert!(figures.contains("flock_gateways{state=\"alive\"} 2\n"), "{figures}");
+            assert_eq!(figures.matches("\nflock_gateway_silent_seconds{").count(), 2, "{figures}");
+            assert!(figures.contains("\nflock_leases_held{kind=\"agent\"} "), "{figures}");
             let with = gateways.iter().find(|gateway| gateway["agents"].to_string().contains(agent)).unwrap();
             assert_eq!(with["own"], pair.has(home, agent), "{status}");
             assert!(with["turns"]["running"].as_u64() >= Some(1), "{status}");
