@@ -15,6 +15,7 @@ use crate::config;
 use crate::error::Kind;
 use crate::gateway::lifecycle::serve;
 use crate::home::FORMAT;
+use crate::sandbox::workspace_files::BLOCKING_THREADS;
 use crate::store::integrity::{self, CheckDepth};
 use crate::store::{self, Store};
 use crate::ui::log;
@@ -94,7 +95,7 @@ fn run_gateway(context: &Context) -> Result<Exit, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(1, MAX_WORKERS))
-        .max_blocking_threads(MAX_BLOCKING)
+        .max_blocking_threads(BLOCKING_THREADS)
         .thread_keep_alive(THREAD_KEEP_ALIVE)
         .thread_name("gateway")
         .enable_all()
@@ -114,6 +115,5 @@ fn run_gateway(context: &Context) -> Result<Exit, Failure> {
 
 /// Turns wait for models and sandboxes most of the time. More threads would only use more memory.
 const MAX_WORKERS: usize = 4;
-const MAX_BLOCKING: usize = 8;
 /// Time that an idle thread for blocking work is kept. Each one has a stack and a part of the allocator's memory.
 const THREAD_KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(2);

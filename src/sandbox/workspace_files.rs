@@ -6,20 +6,22 @@
 //! module: one look-up of a mark happens only if the folder can't be opened.
 
 mod changes;
+mod wait;
 
 use std::any::Any;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Weak};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 
 pub(crate) use self::changes::Draft;
+pub(crate) use self::wait::BLOCKING_THREADS;
 pub(crate) use super::helper::file_message::{EntryKind, FileEntry, FileVersion};
 
+use self::wait::{NotDone, wait};
 use super::helper::file_message::FileRefusal;
 use super::helper::{FileError, HelperClient};
 use super::{Sandbox, SandboxError};
@@ -136,27 +138,14 @@ impl Workspaces {
         };
         let (id, starts) = (agent.clone(), self.starts);
         match wait(&runtime, async move { sandbox.remote_files(&id, starts).await }) {
-            Some(Ok(Some(files))) => Ok(files.fenced(self.fence.clone()).into()),
-            Some(Err(source)) => {
+            Ok(Ok(Some(files))) => Ok(files.fenced(self.fence.clone()).into()),
+            Ok(Err(source)) => {
                 Err(WorkspaceError::Sandbox { agent: agent.clone(), source: Box::new(source) })
             }
+            Err(crowded @ NotDone::Crowded) => Err(not_reached(folder, crowded).into()),
             // Its sandbox does not run, or its engine is one of this machine and the workspace has not come back yet.
-            Some(Ok(None)) | None => Err(elsewhere.into()),
+            Ok(Ok(None)) | Err(NotDone::Ending) => Err(elsewhere.into()),
         }
-    }
-}
-
-/// Waits for work of the async runtime. Returns `None` if the runtime ends before it is done.
-fn wait<T: Send + 'static>(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
-    let (sender, receiver) = sync_channel(1);
-    runtime.spawn(async move {
-        // Nobody waits any more.
-        let _ = sender.send(work.await);
-    });
-    match Handle::try_current().map(|current| current.runtime_flavor()) {
-        // Others go on with what this thread would have done. The work itself could be among it.
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| receiver.recv().ok()),
-        _ => receiver.recv().ok(),
     }
 }
 
@@ -479,12 +468,13 @@ impl RemoteFiles {
         path: &Path,
         work: impl Future<Output = Result<T, FileError>> + Send + 'static,
     ) -> Result<T, BeneathError> {
-        let Some(done) = wait(&self.runtime, work) else {
-            let source = "flock is ending".into();
-            return Err(BeneathError::Unreachable { path: path.to_owned(), source });
-        };
+        let done = wait(&self.runtime, work).map_err(|reason| not_reached(path, reason))?;
         done.map_err(|error| translated(verb, path, error))
     }
+}
+
+fn not_reached(path: &Path, reason: NotDone) -> BeneathError {
+    BeneathError::Unreachable { path: path.to_owned(), source: Box::new(reason) }
 }
 
 /// Returns the error that the same access would have on this machine.
