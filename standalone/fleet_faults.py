@@ -12,7 +12,7 @@ from fleet_processes import gone
 from fleet_stage import FAR
 
 # After a fault, each gateway has to take a message again within this time, in seconds.
-RECOVERY = 90
+RECOVERY = 45
 # The time after which a person looks at a gateway that is not there, in seconds.
 LATE = 8
 # The time for which a gateway stays away at most until others have taken over all that it had, in seconds.
