@@ -1,4 +1,4 @@
-//! What a service says of itself, as far as a container depends on it.
+//! Facts of a service on which a container depends, by its own words.
 
 use hyper::Method;
 use nix::sys::resource::{Resource, getrlimit};
