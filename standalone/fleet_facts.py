@@ -4,10 +4,13 @@ commands and tools left, and what models were shown. Nothing of the program is u
 import collections
 import glob
 import json
+import re
 
 from fleet_checker import WORD
 from fleet_clients import AGENTS, ANSWERED, LINES, SILENT, VAULT
 
+# A member that clients add and remove bears a word too, and is told of twice: when it joins and when it leaves.
+POSTED = re.compile("(?<!human:)" + WORD.pattern)
 # What of a configuration clients change, as a text of SQL that gets it from one.
 LIMITS = "jsonb_extract_path(CAST({} AS JSONB), 'plugins', 'entries', 'flock', 'config', 'budgets', 'agent')"
 # The trace has whole configurations.
@@ -99,5 +102,5 @@ def shown(folder):
                 if (record.get("provenance") or {}).get("kind") == "channel":
                     content = record["message"]["content"]
                     texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
-                    counts.update({word for text in texts for word in WORD.findall(text)})
+                    counts.update({word for text in texts for word in POSTED.findall(text)})
     return dict(counts)
