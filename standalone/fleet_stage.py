@@ -1,5 +1,6 @@
 """The fleet: a database with its replica, engines, and a group of gateways, each with a home and a machine of its own."""
 
+import contextlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import subprocess
 import threading
 
 from campaign_script import replies, used
-from checking import check, run, until
+from checking import FLOCK, check, run, until
 from fleet_clients import AGENTS, ANSWERED, LINES, SILENT, VAULT, crew
 from fleet_engine import Engine
 from fleet_gateway import Gateway
@@ -34,6 +35,27 @@ home=$(sed -n 's,.*/volumes/flock-nix-*\([0-9a-f]*\)/_data .*,\1,p' /proc/self/m
 printf '%s %s %s\n' '{{last_message}}' "$up" "$home" >>done.txt && printf 'marked:%s' '{{last_message}}'"""
 # The same by a command that takes a moment.
 SLOW_MARK = MARK.replace("\n", "\nsleep 1.5\n", 1)
+
+
+def own_images():
+    """The images that agents need on the machine's own engine, one name of each."""
+    newest = {}
+    for line in run("docker", "images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")[1].split("\n"):
+        name, _, image = line.partition(" ")
+        if name.startswith(("flock-sandbox:", "flock-nix:")):
+            newest.setdefault(image, name)
+    return list(newest.values())
+
+
+@contextlib.contextmanager
+def images_made(work):
+    """Has the images made by a home of its own on the machine's own engine, which they are removed from afterwards."""
+    home = ["--home", f"{work}/images"]
+    subprocess.run([FLOCK, *home, "init", "--yes", "--model", "script/demo"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([FLOCK, *home, "uninstall", "--purge", "--yes"], check=True, stdout=subprocess.DEVNULL)
 
 
 class Clock:
@@ -96,17 +118,10 @@ class Fleet:
         check("each gateway has some of the agents", until(60, lambda: self.cluster.primary.ask(divided).strip() == "t"))
 
     def make_engines(self):
-        """The engines, with the images of the machine's own if it has them; else the homes make them anew."""
-        listed = run("docker", "images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")[1].split("\n")
-        newest = {}
-        for line in listed:
-            name, _, image = line.partition(" ")
-            if name.startswith(("flock-sandbox:", "flock-nix:")):
-                # Of several names of one image, one is enough.
-                newest.setdefault(image, name)
+        """The engines, with the images of the machine's own, because theirs reach no network to make them."""
         archive = f"{self.work}/images.tar"
-        if newest:
-            subprocess.run(["docker", "save", "-o", archive, *newest.values()], check=True)
+        with contextlib.nullcontext() if own_images() else images_made(self.work):
+            subprocess.run(["docker", "save", "-o", archive, *own_images()], check=True)
 
         def make(engine):
             engine.make()
@@ -114,12 +129,11 @@ class Fleet:
                 print(f"      goes on without engine {engine.number}, which can start nothing here: {why}", flush=True)
                 engine.end()
                 self.engines.remove(engine)
-            elif newest:
+            else:
                 engine.load(archive)
 
         beside(*(lambda engine=engine: make(engine) for engine in self.engines))
-        if newest:
-            os.remove(archive)
+        os.remove(archive)
 
     @property
     def pods(self):
