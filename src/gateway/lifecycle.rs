@@ -568,6 +568,8 @@ async fn recover_and_run(
     let engine = &gateway.engine;
     // A fault from now on may leave something of this undone.
     let faults = gateway.swarm.store().faults();
+    // Before anything that waits for the database after a fault, the recovery included.
+    tokio::spawn(team.probe_storage(faults.clone()));
     // What is lost here is made again before anything reads it.
     transcript_copies::bring_back_lost(&gateway).await;
     // In a group, other gateways may be at work on what is under way. The team takes it up with the leases of the agents.

@@ -68,7 +68,7 @@ struct State {
 pub(super) struct StorageHealth(Arc<watch::Sender<State>>);
 
 /// A subscription to faults.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FaultSubscription {
     state: watch::Receiver<State>,
     seen: u64,

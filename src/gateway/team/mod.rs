@@ -7,6 +7,7 @@ mod inbox;
 mod lost_writes;
 mod outcome;
 mod recover;
+mod storage_probe;
 mod takeover;
 mod turn;
 mod watchdog;
@@ -43,7 +44,7 @@ pub(crate) struct Team {
     /// Held while work that is under way only in the database is being settled.
     settling: tokio::sync::Mutex<()>,
     /// Notified when everything that waits has to be looked up once more.
-    look: Notify,
+    look: Arc<Notify>,
 }
 
 /// Longest interval between two looks at the configuration. Each HTTP request looks at it as well.
@@ -82,7 +83,7 @@ impl Team {
             inboxes: Mutex::default(),
             held: Mutex::default(),
             settling: tokio::sync::Mutex::default(),
-            look: Notify::new(),
+            look: Arc::default(),
         })
     }
 
@@ -94,6 +95,13 @@ impl Team {
 
     fn held(&self) -> HashSet<TurnId> {
         lock(&self.held).clone()
+    }
+
+    /// Finds out after each of these faults whether the database can be used again, until the gateway stops. Without it, what
+    /// waits for the database after a fault waits for ever.
+    pub(crate) fn probe_storage(&self, faults: FaultSubscription) -> impl Future<Output = ()> + use<> {
+        let store = Arc::clone(self.swarm.store());
+        storage_probe::run(store, faults, Arc::clone(&self.look), self.gateway.stop.clone())
     }
 
     /// Takes up what an earlier run left unfinished, then works until the gateway stops. `faults` are those of the storage since

@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Team;
 use super::drift::{self, Drift, InProgress};
 use super::recover;
+use super::storage_probe::{RETRY_DELAY, after};
 use crate::agent::TurnError;
 use crate::clock::unix_ms;
 use crate::error::chain;
@@ -16,11 +16,6 @@ use crate::id::{AgentId, TurnId};
 use crate::store::{FaultSubscription, Level, Store, StoreError};
 use crate::swarm::lease::{LeaseUse, Ownership};
 use crate::swarm::{Actor, SwarmError};
-
-/// Interval between two looks while nothing fails.
-const INTERVAL: Duration = Duration::from_secs(60);
-/// Delay before it checks again if the database can be used.
-const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// The reason that is recorded for a task that nothing could end any more.
 const LOST_REASON: &str = "its answer could not be kept: the database could not be written";
@@ -50,13 +45,9 @@ pub(super) async fn watch(team: Arc<Team>, mut faults: FaultSubscription, is_beh
             () = faults.next() => true,
             () = tokio::time::sleep(wait) => false,
         };
-        // Turns that wait for a usable database end only after somebody has found that it is usable again.
-        if has_failed || concerned.is_empty() || store.trouble().is_some() {
-            if team.gateway.stop.run_until_cancelled(wait_until_usable(&store)).await.is_none() {
-                return;
-            }
-            // Messages that could not be read may not have been announced to the scheduler.
-            team.look.notify_one();
+        // Until then nothing can be settled, and turns that wait for the database do not end.
+        if team.gateway.stop.run_until_cancelled(store.until_usable()).await.is_none() {
+            return;
         }
         let running = running(&team);
         if has_failed {
@@ -81,40 +72,6 @@ pub(super) async fn watch(team: Arc<Team>, mut faults: FaultSubscription, is_beh
         if team.gateway.stop.run_until_cancelled(tokio::time::sleep(RETRY_DELAY)).await.is_none() {
             return;
         }
-    }
-}
-
-/// Returns the delay before the next look after this many failures. It doubles with each failure, because something
-/// that can't be read now, such as a transcript on a failing disk, may be readable soon.
-fn after(failures: u32) -> Duration {
-    match failures {
-        0 => INTERVAL,
-        count => RETRY_DELAY.saturating_mul(1 << count.min(8)).min(INTERVAL),
-    }
-}
-
-/// Tries until the database can be written and read. It logs once that this is impossible, and once that it is possible
-/// again.
-async fn wait_until_usable(store: &Store) {
-    let mut said = false;
-    loop {
-        match store.try_out().await {
-            Ok(()) => break,
-            Err(error) if !said => {
-                let sentence = store
-                    .trouble()
-                    .map_or_else(|| "the database can't be used".to_owned(), |trouble| trouble.sentence());
-                tracing::error!(error = chain(&error), "{sentence}");
-                said = true;
-            }
-            Err(_) => {}
-        }
-        tokio::time::sleep(RETRY_DELAY).await;
-    }
-    match store.trouble() {
-        Some(trouble) => tracing::error!("{}", trouble.sentence()),
-        None if said => tracing::warn!("the database can be written and read again"),
-        None => {}
     }
 }
 
@@ -256,12 +213,5 @@ mod tests {
         let mut kept = KeptAgents::new(&ownership);
         assert_eq!(work_in_progress(&team.store, &mut kept).await.unwrap(), nothing);
         assert!(kept.refused.contains(&coder) && ownership.holds_agent(&coder));
-    }
-
-    #[test]
-    fn the_delay_grows_with_each_failure_up_to_the_interval() {
-        assert_eq!(after(0), INTERVAL);
-        assert!(after(1) < after(2) && after(2) < after(3) && after(3) < INTERVAL);
-        assert_eq!(after(u32::MAX), INTERVAL);
     }
 }
