@@ -191,7 +191,9 @@ fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, St
         return hooks(home);
     }
     match (verb, id) {
-        ("session", "session") => return Some([agents(home)?, sessions(home)?].concat()),
+        ("session", "session") => {
+            return Some([agents(home)?, sessions(home).unwrap_or_default()].concat());
+        }
         ("approvals", "id") => return requests(home),
         ("receipt", "id") => return receipts(home),
         ("race", "race") => return races(home),
@@ -276,55 +278,58 @@ fn skills(home: &Home) -> Option<Vec<(String, String)>> {
 }
 
 fn schedules(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = database::read(home, async |reader| reader.schedules().list().await).ok()??;
+    let all = database::read_typing(home, async |reader| reader.schedules().list().await).ok()??;
     Some(all.iter().map(|one| (one.name.to_string(), description(&one.text))).collect())
 }
 
 fn hooks(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = database::read(home, async |reader| reader.hooks().list().await).ok()??;
+    let all = database::read_typing(home, async |reader| reader.hooks().list().await).ok()??;
     Some(all.iter().map(|one| (one.name.to_string(), format!("#{}", one.channel))).collect())
 }
 
 /// Returns the submissions that are on their way.
 fn submissions(home: &Home) -> Option<Vec<(String, String)>> {
     let filter = SubmissionFilter { is_open: true, ..SubmissionFilter::default() };
-    let all =
-        database::read(home, async |reader| reader.submissions().list(&filter, MAX_VALUES).await).ok()??;
+    let read =
+        database::read_typing(home, async |reader| reader.submissions().list(&filter, MAX_VALUES).await);
+    let all = read.ok()??;
     Some(all.into_iter().map(|one| (one.id.to_string(), description(&one.title))).collect())
 }
 
 fn races(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = database::read(home, async |reader| reader.races().list(MAX_VALUES).await).ok()??;
+    let all = database::read_typing(home, async |reader| reader.races().list(MAX_VALUES).await).ok()??;
     Some(all.into_iter().map(|race| (race.id.to_string(), description(&race.task))).collect())
 }
 
 fn channels(home: &Home, archived: bool) -> Option<Vec<(String, String)>> {
-    let all = database::read(home, async |reader| reader.channels().list(None, None).await).ok()??;
+    let all = database::read_typing(home, async |reader| reader.channels().list(None, None).await).ok()??;
     let fits = all.into_iter().filter(|channel| (channel.state == ChannelState::Archived) == archived);
     Some(fits.map(|channel| (channel.id.to_string(), description(&channel.topic))).collect())
 }
 
 fn sessions(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = database::read(home, async |reader| reader.sessions().list(None, MAX_VALUES).await).ok()??;
+    let all =
+        database::read_typing(home, async |reader| reader.sessions().list(None, MAX_VALUES).await).ok()??;
     Some(all.into_iter().map(|session| (session.key.to_string(), String::new())).collect())
 }
 
 fn requests(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = database::read(home, async |reader| reader.requests().list(true, MAX_VALUES).await).ok()??;
+    let all =
+        database::read_typing(home, async |reader| reader.requests().list(true, MAX_VALUES).await).ok()??;
     Some(all.into_iter().map(|row| (row.id, format!("{} of {}", row.kind, row.agent))).collect())
 }
 
 fn receipts(home: &Home) -> Option<Vec<(String, String)>> {
     let filter = ReceiptFilter::default();
     let all =
-        database::read(home, async |reader| reader.receipts().list(&filter, MAX_VALUES).await).ok()??;
+        database::read_typing(home, async |reader| reader.receipts().list(&filter, MAX_VALUES).await).ok()??;
     let described = |one: &StoredReceipt| format!("{} of {}", one.branch, one.author);
     // Twelve digits tell receipts apart, and fit into a line.
     Some(all.iter().map(|one| (one.id.chars().take(12).collect(), description(&described(one)))).collect())
 }
 
 fn tokens(home: &Home) -> Option<Vec<(String, String)>> {
-    let mut all = database::read(home, async |reader| reader.tokens().list().await).ok()??;
+    let mut all = database::read_typing(home, async |reader| reader.tokens().list().await).ok()??;
     all.retain(|token| token.revoked_at.is_none());
     let rights =
         |token: &ClientToken| token.rights.iter().map(|right| right.as_str()).collect::<Vec<_>>().join(",");
@@ -333,7 +338,7 @@ fn tokens(home: &Home) -> Option<Vec<(String, String)>> {
 
 /// Returns the people of the home who were not removed.
 fn people(home: &Home) -> Option<Vec<(String, String)>> {
-    let mut all = database::read(home, async |reader| reader.people().list().await).ok()??;
+    let mut all = database::read_typing(home, async |reader| reader.people().list().await).ok()??;
     all.retain(Person::is_active);
     Some(all.into_iter().map(|person| (person.name, person.role.as_str().to_owned())).collect())
 }
@@ -341,7 +346,7 @@ fn people(home: &Home) -> Option<Vec<(String, String)>> {
 /// Returns the people who are known only by their accounts on other platforms, each with the first of these.
 fn platform_people(home: &Home) -> Option<Vec<(String, String)>> {
     let of_home = people(home)?;
-    let all = database::read(home, async |reader| reader.accounts().list().await).ok()??;
+    let all = database::read_typing(home, async |reader| reader.accounts().list().await).ok()??;
     let mut found = BTreeMap::new();
     for account in all {
         let Party::Human(name) = account.person else { continue };

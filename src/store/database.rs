@@ -11,6 +11,7 @@ use super::health::StorageHealth;
 use super::location::Location;
 use super::notice::Notices;
 use super::postgres::Server;
+use super::read_deadline::ReadDeadline;
 use super::read_pool::{ReadPool, Reading};
 use super::session::PendingKeys;
 use super::sql::{self, Connection, Transaction};
@@ -131,9 +132,21 @@ impl Reader {
     /// Returns [`StoreError::Newer`] or [`StoreError::NewerSchema`] if a newer flock created the database, and another
     /// error if it can't be opened.
     pub fn open(home: &Home) -> Result<Option<Self>, StoreError> {
+        Self::open_until(home, ReadDeadline::default())
+    }
+
+    /// Opens the home's database as [`Self::open`] does. A server has to answer before the deadline, now and to all later
+    /// reads. A file has no deadline.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Self::open`], and [`StoreError::Connect`] if the server does not answer in time.
+    pub(crate) fn open_until(home: &Home, deadline: ReadDeadline) -> Result<Option<Self>, StoreError> {
         match Location::of(home)? {
             Location::File(path) => sqlite::open_reader(home, path),
-            Location::Postgres { settings, secret } => postgres::open_reader(home, *settings, secret),
+            Location::Postgres { settings, secret } => {
+                postgres::open_reader(Server::until(home, *settings, secret, deadline)?, home)
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::StoreError;
 use super::gateway_group::GatewayGroup;
 use super::location;
-use super::postgres::{self, Settings};
+use super::postgres::{self, Server, Settings};
 use crate::home::Home;
 
 /// A database on a server.
@@ -41,7 +41,8 @@ impl ServerPlace {
     ///
     /// Returns an error if the database can't be read, or was created by a newer flock.
     pub(crate) async fn group(&self, home: &Home) -> Result<Option<GatewayGroup>, StoreError> {
-        match postgres::open_reader(home, self.settings.clone(), self.secret.clone())? {
+        let server = Server::new(home, self.settings.clone(), self.secret.clone())?;
+        match postgres::open_reader(server, home)? {
             Some(reader) => reader.gateway_group().find().await,
             None => Ok(None),
         }

@@ -58,6 +58,7 @@ mod program_conversation;
 mod push;
 mod quota_park;
 mod race;
+mod read_deadline;
 mod read_pool;
 mod receipt;
 mod request;
@@ -143,6 +144,7 @@ pub(crate) use push::{MAX_SUBSCRIPTIONS, PushAttempt, PushNotice, PushSubscripti
 pub use quota_park::StoredPark;
 pub use race::{CopyActivity, Race, RaceCopy, RacePlace, RaceState, Settled};
 pub(crate) use race::{NewRace, RaceDecision};
+pub(crate) use read_deadline::ReadDeadline;
 pub use receipt::{NewReceipt, ReceiptFilter, StoredOutput, StoredReceipt};
 pub(crate) use request::digest as body_digest;
 pub use request::{Along, NewRequest, RequestRow, RequestState, Scope};

@@ -72,7 +72,7 @@ pub(crate) fn is_command(text: &str) -> bool {
 /// Returns the words that Tab completes in this home.
 pub(crate) fn completion(config: &Config, home: &Home) -> CompletionWords {
     // Without a readable database channels are simply not completed.
-    let channels = database::read(home, async |reader| reader.channels().list(None, None).await);
+    let channels = database::read_typing(home, async |reader| reader.channels().list(None, None).await);
     let channels = channels.ok().flatten().unwrap_or_default();
     let open = channels.into_iter().filter(|channel| channel.state == ChannelState::Active);
     CompletionWords {

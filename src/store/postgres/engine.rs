@@ -36,13 +36,8 @@ pub(in crate::store) struct Engine {
     pub(in crate::store) is_in_group: bool,
 }
 
-/// Opens the database for reading. Returns `None` if it has no tables yet.
-pub(in crate::store) fn open_reader(
-    home: &Home,
-    settings: Settings,
-    secret: String,
-) -> Result<Option<Reader>, StoreError> {
-    let server = Server::new(home, settings, secret)?;
+/// Opens the database of this server for reading. Returns `None` if it has no tables yet.
+pub(in crate::store) fn open_reader(server: Arc<Server>, home: &Home) -> Result<Option<Reader>, StoreError> {
     let session = server.connect(Purpose::Read)?;
     if schema::check(&session)? == 0 {
         return Ok(None);

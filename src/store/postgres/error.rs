@@ -22,7 +22,7 @@ pub enum PostgresError {
     #[error("there is no connection to PostgreSQL: {0}")]
     Connection(String),
     /// The server did not answer.
-    #[error("PostgreSQL gave no answer within {} s", .0.as_secs())]
+    #[error("PostgreSQL gave no answer within {} s", .0.as_millis().div_ceil(1000))]
     NoAnswer(Duration),
     /// All connections for reading were in use for a long time.
     #[error("no connection to PostgreSQL became free within {} s", .0.as_secs())]

@@ -13,9 +13,6 @@ use tokio_util::task::TaskTracker;
 
 use super::PostgresError;
 
-/// The time that connections have to say goodbye to the server.
-const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
-
 /// The thread. Dropping it waits until the connections are closed.
 pub(super) struct Runtime {
     handle: Handle,
@@ -25,8 +22,8 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    /// Starts the thread.
-    pub(super) fn start() -> std::io::Result<Self> {
+    /// Starts the thread. At its end, connections have `goodbye` to tell the server that they close.
+    pub(super) fn start(goodbye: Duration) -> std::io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let connections = TaskTracker::new();
@@ -37,8 +34,10 @@ impl Runtime {
                 // An error means that the sender is gone, which is a stop as well.
                 let _ = stopped.await;
                 open.close();
-                drop(tokio::time::timeout(GOODBYE_LIMIT, open.wait()).await);
+                drop(tokio::time::timeout(goodbye, open.wait()).await);
             });
+            // A plain drop would wait for the name of a server that is still being resolved.
+            runtime.shutdown_background();
         })?;
         Ok(Self { handle, connections, stop: Some(stop), thread: Some(thread) })
     }

@@ -17,7 +17,7 @@ use super::text::quoted;
 use super::{PostgresError, tls, wait};
 use crate::config::secret;
 use crate::home::Home;
-use crate::store::StoreError;
+use crate::store::{ReadDeadline, StoreError};
 
 /// The name of the secret with the password, if the home names no other.
 pub(in crate::store) const DEFAULT_SECRET: &str = "postgres";
@@ -35,6 +35,10 @@ const IDLE_CHANGE_TIMEOUT: Duration = Duration::from_secs(1);
 const ANSWER_MARGIN: Duration = Duration::from_secs(10);
 /// The time in which a new connection has to be ready. Each address of each host may take the timeout of a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+/// The time that connections have to tell the server that they close.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
+/// The same for readers with a deadline, which leave nothing behind at the server.
+const SHORT_GOODBYE_LIMIT: Duration = Duration::from_millis(100);
 /// The time for a migration, or for another change of the whole database.
 const LONG_LIMIT: Duration = Duration::from_hours(1);
 
@@ -63,6 +67,8 @@ pub(super) enum Driving {
 /// A server, shared by all that use it in this process.
 pub(in crate::store) struct Server {
     pub(super) settings: Settings,
+    /// The end of the time in which it has to answer, if this process does not wait for longer.
+    pub(super) deadline: ReadDeadline,
     home: Home,
     secret: String,
     tls: MakeRustlsConnect,
@@ -76,12 +82,23 @@ impl Server {
         settings: Settings,
         secret: String,
     ) -> Result<Arc<Self>, StoreError> {
+        Self::until(home, settings, secret, ReadDeadline::default())
+    }
+
+    /// Returns the server as [`Self::new`] does, for reads that end at this deadline.
+    pub(in crate::store) fn until(
+        home: &Home,
+        settings: Settings,
+        secret: String,
+        deadline: ReadDeadline,
+    ) -> Result<Arc<Self>, StoreError> {
         let tls = tls::connector(&settings).map_err(|reason| {
             let source = PostgresError::Settings(reason).into();
             StoreError::Connect { place: settings.to_string(), secret: home.secrets().join(&secret), source }
         })?;
-        let runtime = Runtime::start().map_err(StoreError::Thread)?;
-        Ok(Arc::new(Self { settings, home: home.clone(), secret, tls, runtime }))
+        let goodbye = if deadline.is_set() { SHORT_GOODBYE_LIMIT } else { GOODBYE_LIMIT };
+        let runtime = Runtime::start(goodbye).map_err(StoreError::Thread)?;
+        Ok(Arc::new(Self { settings, deadline, home: home.clone(), secret, tls, runtime }))
     }
 
     /// Makes a connection.
@@ -125,14 +142,16 @@ impl Server {
         purpose: Purpose,
         driving: Driving,
     ) -> Result<Session, PostgresError> {
-        let connecting =
-            connect(self.settings.with_password(password), self.settings.encryption, self.tls.clone());
+        let time = self.deadline.of_step(CONNECT_LIMIT);
+        let mut config = self.settings.with_password(password);
+        config.connect_timeout(self.settings.socket_limit(time));
+        let connecting = connect(config, self.settings.encryption, self.tls.clone());
         let (client, waiter) = match driving {
-            Driving::Apart => (self.connect_apart(connecting)?, Waiter::Parked),
+            Driving::Apart => (self.connect_apart(connecting, time)?, Waiter::Parked),
             Driving::Here => {
                 let runtime = OwnRuntime::new()?;
-                let connected = runtime.within(CONNECT_LIMIT, connecting);
-                let (client, task) = connected.ok_or(PostgresError::NoAnswer(CONNECT_LIMIT))??;
+                let connected = runtime.within(time, connecting);
+                let (client, task) = connected.ok_or(PostgresError::NoAnswer(time))??;
                 runtime.spawn(until_its_end(task));
                 (client, Waiter::Own(runtime))
             }
@@ -160,26 +179,29 @@ impl Server {
         Ok(session)
     }
 
-    /// Makes a connection on the thread of the connections: its socket belongs to that thread's runtime.
+    /// Makes a connection within `time` on the thread of the connections: its socket belongs to that thread's runtime.
     fn connect_apart(
         &self,
         connecting: impl Future<Output = Result<(Client, Task), tokio_postgres::Error>> + Send + 'static,
+        time: Duration,
     ) -> Result<Client, PostgresError> {
         let (tell, told) = oneshot::channel();
         self.runtime.spawn(async move {
-            match connecting.await {
-                Ok((client, task)) => {
+            // An attempt that nobody waits for has to end: a server that hangs would have one more of them after each read.
+            match tokio::time::timeout(time, connecting).await {
+                Ok(Ok((client, task))) => {
                     // If nobody waits any more, the client is dropped, and the connection ends by that.
                     drop(tell.send(Ok(client)));
                     until_its_end(task).await;
                 }
-                Err(error) => drop(tell.send(Err(error))),
+                Ok(Err(error)) => drop(tell.send(Err(PostgresError::from(error)))),
+                Err(_) => drop(tell.send(Err(PostgresError::NoAnswer(time)))),
             }
         });
-        match wait::within(CONNECT_LIMIT, told) {
-            Some(Ok(connected)) => Ok(connected?),
+        match wait::within(time, told) {
+            Some(Ok(connected)) => connected,
             Some(Err(_)) => Err(PostgresError::Connection("its thread has ended".to_owned())),
-            None => Err(PostgresError::NoAnswer(CONNECT_LIMIT)),
+            None => Err(PostgresError::NoAnswer(time)),
         }
     }
 }

@@ -338,9 +338,10 @@ impl Session {
             // What failed first is the reason for what failed then.
             earlier.and(answer)
         };
+        let limit = self.server.deadline.of_step(self.limit);
         let waited = match &self.waiter {
-            Waiter::Parked => wait::within(self.limit, both),
-            Waiter::Own(runtime) => runtime.within(self.limit, both),
+            Waiter::Parked => wait::within(limit, both),
+            Waiter::Own(runtime) => runtime.within(limit, both),
         };
         if let Some(begun) = begin.and_then(|answer| answer.take())
             && !self.has_begun(begun)
@@ -354,7 +355,7 @@ impl Session {
                 return Ok(done);
             }
             Some(Err(error)) => PostgresError::from(error),
-            None => PostgresError::NoAnswer(self.limit),
+            None => PostgresError::NoAnswer(limit),
         };
         self.is_spoiled.set(true);
         if error.ends_connection() {

@@ -168,6 +168,12 @@ impl Settings {
         config
     }
 
+    /// Returns the time for the socket of one host, so that each host has its turn within `limit`.
+    pub(super) fn socket_limit(&self, limit: Duration) -> Duration {
+        let hosts = u32::try_from(self.config.get_hosts().len()).unwrap_or(u32::MAX);
+        limit.checked_div(hosts).unwrap_or(limit).min(CONNECT_TIMEOUT)
+    }
+
     /// Returns the file with the certificates to be trusted, if one is named.
     pub(super) fn root_certificates(&self) -> Option<&Path> {
         self.root_certificates.as_deref()
@@ -341,6 +347,14 @@ mod tests {
         assert_eq!(settings.to_string(), "db.example:6000/team, schema flock");
         assert!(!format!("{settings:?}").contains("password"));
         assert_eq!(settings.with_password(Some("hunter2")).get_password(), Some(&b"hunter2"[..]));
+    }
+
+    #[test]
+    fn each_host_has_its_part_of_a_short_time() {
+        let limit = |address, seconds| parse(address).unwrap().socket_limit(Duration::from_secs(seconds));
+        assert_eq!(limit("postgres://flock@one.example/team", 20), CONNECT_TIMEOUT);
+        assert_eq!(limit("postgres://flock@one.example,two.example/team", 20), CONNECT_TIMEOUT);
+        assert_eq!(limit("postgres://flock@one.example,two.example/team", 2), Duration::from_secs(1));
     }
 
     #[test]
