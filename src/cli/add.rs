@@ -14,7 +14,7 @@ use crate::agent::identity;
 use crate::agent::prompt::archetype;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Config, ConfigError, Effort, Network, Role, docker, engines};
-use crate::error::Kind;
+use crate::error::{Kind, chain};
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 use crate::nix_store::Attribute;
@@ -22,7 +22,7 @@ use crate::openclaw::{RUNTIME, port};
 use crate::runtime::NATIVE;
 use crate::runtime::program;
 use crate::sandbox::egress::EgressRule;
-use crate::store::Level;
+use crate::store::{FreezeState, Level};
 use crate::supervise::gateway_client::Client;
 use crate::swarm::person::why_not_agent;
 use crate::ui::{StyledLine, TextStyle};
@@ -106,9 +106,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if config.agent(&agent.id).is_some() {
         return Err(ConfigError::Exists(agent.id).into());
     }
-    // A database that an older flock wrote has no people, nor a table for them.
-    let people = database::read(&home, async |reader| reader.people().list().await);
-    let people = people.ok().flatten().unwrap_or_default();
+    let people = match database::read_view(&home, async |reader| reader.people().list().await) {
+        // Nobody could say that a person has this id.
+        Err(error) if error.is_fault() => return Err(error.into()),
+        // A database that an older flock wrote has no people, nor a table for them.
+        read => read.ok().flatten().unwrap_or_default(),
+    };
     if let Some(why) = why_not_agent(&people, &agent.id) {
         return Err(Failure::new(Kind::Conflict, why).hint("flock person list"));
     }
@@ -209,7 +212,7 @@ async fn create_container(
     // A frozen agent starts no container; it is made at the first command after the thaw. OpenClaw makes the containers
     // of its agents itself.
     let is_ours = args.role != Role::Sysadmin && args.runtime != RUNTIME && !args.on_host;
-    if is_ours && !args.no_container && !team::frozen(home).holds(id) {
+    if is_ours && !args.no_container && may_run(home, id, context) {
         let progress = context.printer.progress(&format!("making the sandbox of {id}"));
         // A running gateway owns the containers, so it has to make this one.
         match gateway {
@@ -222,6 +225,20 @@ async fn create_container(
         install_packages(args, id, home, config, context).await?;
     }
     Ok(())
+}
+
+/// Returns `true` if the agent is known not to be frozen.
+fn may_run(home: &Home, id: &AgentId, context: &Context) -> bool {
+    match team::frozen(home) {
+        Ok(frozen) => !frozen.holds(id),
+        Err(error) => {
+            context.printer.warn(&format!(
+                "the sandbox of {id} is made at its first command, because it is not known if it is frozen: {}",
+                chain(&error)
+            ));
+            false
+        }
+    }
 }
 
 async fn install_packages(
@@ -255,15 +272,19 @@ fn print_added(
             context,
         );
     }
+    let frozen = team::frozen(home).unwrap_or_else(|error| {
+        context.printer.warn(&format!("it is not known if {id} is frozen: {}", chain(&error)));
+        FreezeState::default()
+    });
     if context.printer.is_json() {
         let mut agent: Value = list::describe(agent);
-        agent["frozen"] = json!(team::frozen(home).of(id));
+        agent["frozen"] = json!(frozen.of(id));
         context.printer.json(&json!({"agent": agent}));
         return Ok(Exit::Done);
     }
     let line = StyledLine::new().with(TextStyle::Good, "added").plain(" ").accent(id.as_str());
     context.printer.line(line.plain(format!(", {} in {}", agent.role.as_str(), agent.workspace.display())));
-    if let Some(freeze) = team::frozen(home).home() {
+    if let Some(freeze) = frozen.home() {
         context.printer.warn(&team::home_frozen_text(freeze));
     }
     let next = if running { format!("flock chat {id}") } else { "flock start".to_owned() };

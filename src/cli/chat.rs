@@ -74,8 +74,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             return Err(team::not_running());
         };
         // Without this warning `--wait` would look like a command that hangs.
+        // The gateway refuses or waits whether or not this process can read the database.
         if args.wait
-            && let Some(freeze) = team::frozen(&home).of(&agent.id)
+            && let Ok(frozen) = team::frozen(&home)
+            && let Some(freeze) = frozen.of(&agent.id)
         {
             let text = team::frozen_text(freeze);
             context.printer.warn(&format!(

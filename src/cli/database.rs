@@ -8,6 +8,9 @@ use super::context::block_on;
 use crate::home::Home;
 use crate::store::{ReadDeadline, Reader, StoreError};
 
+/// The time in which a server has to answer to a view, which can do without. It is longer than a busy server takes.
+const VIEW_LIMIT: Duration = Duration::from_secs(5);
+
 /// The time in which a server has to answer while a person types.
 const TYPING_LIMIT: Duration = Duration::from_millis(800);
 
@@ -21,6 +24,18 @@ pub fn read<T: Send>(
     work: impl AsyncFnOnce(Reader) -> Result<T, StoreError> + Send,
 ) -> Result<Option<T>, StoreError> {
     read_until(home, ReadDeadline::default(), work)
+}
+
+/// Reads a few rows as [`read`] does, for what a person looks at. A server that does not answer costs a few seconds.
+///
+/// # Errors
+///
+/// Returns an error if the database can't be opened or read in this time.
+pub fn read_view<T: Send>(
+    home: &Home,
+    work: impl AsyncFnOnce(Reader) -> Result<T, StoreError> + Send,
+) -> Result<Option<T>, StoreError> {
+    read_until(home, ReadDeadline::after(VIEW_LIMIT), work)
 }
 
 /// Reads a few rows as [`read`] does, to complete what a person types. A server that does not answer costs less than a second.

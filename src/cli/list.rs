@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, team};
+use crate::cli::stored::{FREEZES, SLEEP, StoredState};
 use crate::config::{self, Agent, SandboxMode};
+use crate::gateway::unread;
 use crate::provider::catalog::label;
 use crate::ui::{Table, TextStyle};
 
@@ -11,7 +13,7 @@ use crate::ui::{Table, TextStyle};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-/// Prints the agents.
+/// Prints the agents. If the database can't be read, the exit code says so, and the rest is printed.
 ///
 /// # Errors
 ///
@@ -19,8 +21,9 @@ pub(crate) struct Args {}
 pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
-    let frozen = team::frozen(&home);
-    let asleep = team::asleep(&home);
+    let StoredState { frozen, asleep, mut unread, failure, .. } = StoredState::read(&home);
+    unread.retain(|unread| matches!(unread.part.as_str(), FREEZES | SLEEP));
+    let exit = failure.filter(|_| !unread.is_empty()).map_or(Exit::Done, Exit::Failed);
     // Only the gateway knows which agents are paused. Without one the map is empty.
     let paused = context.block_on(async { Ok(team::paused(&home, &config).await) })?;
     if context.printer.is_json() {
@@ -32,8 +35,8 @@ pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
             value
         };
         let agents: Vec<Value> = config.agents.iter().map(with_state).collect();
-        context.printer.json(&json!({"agents": agents, "frozen": frozen.home()}));
-        return Ok(Exit::Done);
+        context.printer.json(&json!({"agents": agents, "frozen": frozen.home(), "unread": unread}));
+        return Ok(exit);
     }
     let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
     for agent in &config.agents {
@@ -58,7 +61,10 @@ pub(crate) fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(freeze) = frozen.home() {
         context.printer.warn(&team::home_frozen_text(freeze));
     }
-    Ok(Exit::Done)
+    for sentence in unread::sentences(&unread) {
+        context.printer.warn(&sentence);
+    }
+    Ok(exit)
 }
 
 /// Returns an agent for programs.

@@ -67,6 +67,7 @@ mod start;
 mod status;
 mod stop;
 mod storage;
+mod stored;
 mod supervise;
 mod tasks;
 mod team;

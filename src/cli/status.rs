@@ -19,8 +19,8 @@ use crate::home::Home;
 /// The values are measured when the command runs, not read from the configuration. The gateway must prove that it
 /// belongs to this home. The result of a probe is shown with its age.
 ///
-/// Exits with code 4 if the gateway does not run. Exits with code 1 if the gateway runs and can't do its work, or if
-/// files can't be written in the home.
+/// Exits with code 4 if the gateway does not run. Exits with code 1 if the gateway runs and can't do its work, if
+/// files can't be written in the home, or if a part of the state can't be read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Probe every sandbox now, from inside
@@ -41,7 +41,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     } else {
         show::show(&report, context);
     }
-    Ok(match (report.running, report.gateway.healthy && report.writable) {
+    let is_well = report.gateway.healthy && report.writable && report.unread.is_empty();
+    Ok(match (report.running, is_well) {
         (false, _) => Exit::Failed(Kind::NotRunning),
         (true, false) => Exit::Failed(Kind::Failed),
         (true, true) => Exit::Done,

@@ -1,6 +1,6 @@
 //! Access to the gateway, the sandboxes and the state of agents. The gateway acts if it runs, otherwise this process.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::config::{Config, Live};
 use crate::error::Kind;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
-use crate::id::AgentId;
+use crate::id::{AgentId, EngineName};
 use crate::nix_store::{PackageStore, PackageStores};
 use crate::runtime::program::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
@@ -23,7 +23,7 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::{Engines, PlacedCluster, PlacementRecords};
 use crate::sandbox::kubernetes::KubernetesSandbox;
 use crate::sandbox::placed_sandbox::PlacedSandbox;
-use crate::store::{self, AgentState, Freeze, FreezeState, Store as Database};
+use crate::store::{self, Freeze, FreezeState, Store as Database, StoreError};
 use crate::supervise::control::ControlConnection;
 use crate::supervise::env_marker::EnvMarker;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
@@ -260,7 +260,12 @@ pub(crate) fn engines(home: &Home, config: &Config) -> Engines {
         // Without a database nobody is placed.
         database::read(home, async |reader| reader.placements().list().await).ok().flatten()
     };
-    let records = PlacementRecords::Read(placed.unwrap_or_default());
+    engines_with(home, config, placed.unwrap_or_default())
+}
+
+/// Returns the engines of a home, with these placements of agents.
+pub(crate) fn engines_with(home: &Home, config: &Config, placed: BTreeMap<AgentId, EngineName>) -> Engines {
+    let records = PlacementRecords::Read(placed);
     Engines::new(home.clone(), fixed_config(config), Arc::new(Engine::from_env()), records)
 }
 
@@ -308,10 +313,14 @@ pub(crate) fn swarm(home: &Home) -> Result<Swarm, Failure> {
     Ok(Swarm::new(SwarmParts { live, store, notifier }))
 }
 
-/// Returns the frozen agents. If the database can't be read, none is known to be frozen.
-pub(crate) fn frozen(home: &Home) -> FreezeState {
-    let read = database::read(home, async |reader| reader.freezes().state().await);
-    read.ok().flatten().unwrap_or_default()
+/// Returns the frozen agents. A server that does not answer costs a few seconds.
+///
+/// # Errors
+///
+/// Returns an error if the database can't be read. Whoever does something must then not take an agent for one that is not frozen.
+pub(crate) fn frozen(home: &Home) -> Result<FreezeState, StoreError> {
+    let read = database::read_view(home, async |reader| reader.freezes().state().await);
+    Ok(read?.unwrap_or_default())
 }
 
 /// The sleep of an agent.
@@ -321,17 +330,6 @@ pub(crate) struct SleepState {
     pub since: i64,
     /// The agent's own reason.
     pub reason: String,
-}
-
-/// Returns the sleeping agents. If the database can't be read, none is known to sleep.
-pub(crate) fn asleep(home: &Home) -> HashMap<AgentId, SleepState> {
-    let read = database::read(home, async |reader| reader.agents().states().await);
-    let states = read.ok().flatten().unwrap_or_default().into_iter();
-    let asleep = |state: AgentState| {
-        let since = state.asleep_at?;
-        Some((state.agent, SleepState { since, reason: state.sleep_reason.unwrap_or_default() }))
-    };
-    states.filter_map(asleep).collect()
 }
 
 /// Returns the agents whose budget is used up, from the running gateway: `{id: {since, until, reason}}`.

@@ -79,6 +79,7 @@ pub mod tools;
 mod transcript_copies;
 pub(crate) mod turn_error;
 mod turn_trace;
+pub(crate) mod unread;
 pub(crate) mod uploads;
 mod vault_copies;
 mod wall_clock;

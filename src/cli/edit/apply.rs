@@ -10,6 +10,7 @@ use super::{Plan, values};
 use crate::agent::identity;
 use crate::config::setting::{Setting, SettingChange};
 use crate::config::{self, Agent, Config, SandboxMode};
+use crate::error::chain;
 use crate::home::Home;
 use crate::openclaw::{RUNTIME, port};
 use crate::sandbox::engine::{self, Engine};
@@ -105,8 +106,17 @@ async fn update_container(
     }
     // Without a container nothing is made now. The next command makes it with the new settings.
     let Some(old) = container_id(&engine, home, plan).await? else { return Ok(None) };
-    if team::frozen(home).holds(id) {
-        let text = format!("{id} is frozen: its container is changed at its first command after the thaw");
+    let later = match team::frozen(home) {
+        Ok(frozen) if frozen.holds(id) => {
+            Some(format!("{id} is frozen: its container is changed at its first command after the thaw"))
+        }
+        Ok(_) => None,
+        Err(error) => Some(format!(
+            "the container of {id} is changed at its next command, because it is not known if it is frozen: {}",
+            chain(&error)
+        )),
+    };
+    if let Some(text) = later {
         context.printer.warn(&text);
         return Ok(Some("later"));
     }

@@ -10,7 +10,8 @@ use super::{engine, openclaw, storage};
 use crate::agent::identity;
 use crate::backup::record::BackupRecord;
 use crate::checkpoint::Checkpoints;
-use crate::cli::{database, settings, team, write_check};
+use crate::cli::stored::StoredState;
+use crate::cli::{settings, team, write_check};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::{chain, to_mend};
@@ -22,7 +23,7 @@ use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::nix_store;
 use crate::provider::catalog::Catalog;
 use crate::runtime::model_problem;
-use crate::store::{DatabasePlace, FreezeState, RequestState};
+use crate::store::DatabasePlace;
 use crate::supervise::control::{ControlConnection, UnitStatus};
 use crate::supervise::gateway_client::{Call, Client};
 use crate::supervise::health::{self, Health, HealthError, HomeIdentity};
@@ -68,9 +69,10 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         Some(_) => engine::from_gateway(&said),
         None => engine::ask(home, config.as_ref()).await,
     };
+    let stored = StoredState::read(home);
     let engines = match known(&said, "engines") {
         Some(engines) => Some(engines),
-        None => engine::others(home, config.as_ref()).await,
+        None => engine::others(home, config.as_ref(), &stored.placed).await,
     };
     warnings.extend(engine::warnings(engines.as_ref()));
     // Without a gateway it is what the last one has written.
@@ -78,8 +80,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
     warnings.extend(storage::warnings(storage.as_ref()));
     warnings.extend(config.iter().flat_map(|config| missing_files(home, config)));
     warnings.extend(missing_packages(home, &said));
-    let frozen = team::frozen(home);
-    let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
+    let agents = config.as_ref().map(|config| agents(home, config, &stored, &said)).unwrap_or_default();
     warnings.extend(agent_warnings(home, config.as_ref(), &agents));
     warnings.extend(interrupted_rollback(home));
     let database = DatabasePlace::of(home).map_err(|error| warnings.push(chain(&error))).ok();
@@ -107,7 +108,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         }),
         gateway,
         openclaw,
-        frozen: frozen.home().cloned(),
+        frozen: stored.frozen.home().cloned(),
         agents,
         team: known(&said, "team"),
         parked: known(&said, "parked"),
@@ -127,7 +128,8 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         backup: backup.map(|record| record.shown()),
         engines,
         engine,
-        approvals_waiting: approvals_waiting(home),
+        approvals_waiting: stored.approvals_waiting,
+        unread: stored.unread,
         warnings,
     };
     measure_processes(&mut report);
@@ -246,13 +248,6 @@ fn measure_processes(report: &mut StatusReport) {
     report.gateway.cpu_percent = cpu_percent(&report.gateway);
 }
 
-/// Returns the number of requests that wait for a person, or `None` if the database can't be read.
-fn approvals_waiting(home: &Home) -> Option<usize> {
-    let open = database::read(home, async |reader| reader.requests().list(true, u32::MAX).await).ok()?;
-    // A home without a database has no requests.
-    Some(open.iter().flatten().filter(|row| row.state == RequestState::Waiting).count())
-}
-
 /// Returns the CPU time over the whole life of the process, in percent of one core, rounded down to a tenth.
 fn cpu_percent(gateway: &GatewayReport) -> Option<f64> {
     let (used, life) = (gateway.unit.figures?.cpu_ms, gateway.uptime_ms.filter(|life| *life > 0)?);
@@ -327,8 +322,7 @@ fn gateway(
     gateway
 }
 
-fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> Vec<AgentReport> {
-    let asleep = team::asleep(home);
+fn agents(home: &Home, config: &Config, stored: &StoredState, said: &Value) -> Vec<AgentReport> {
     let catalog = Catalog::new(home.clone());
     let describe = |agent: &config::Agent| {
         let problem = model_problem::of_agent(agent, config, &catalog);
@@ -346,8 +340,8 @@ fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> V
                 SandboxMode::All => "docker",
                 SandboxMode::Off => "off",
             },
-            frozen: frozen.of(&agent.id).cloned(),
-            asleep: asleep.get(&agent.id).cloned(),
+            frozen: stored.frozen.of(&agent.id).cloned(),
+            asleep: stored.asleep.get(&agent.id).cloned(),
             paused: said["paused"].get(agent.id.as_str()).cloned(),
             can_work,
             warning,

@@ -1,5 +1,7 @@
 //! The state of the container engine and of what this home has in it.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -10,6 +12,7 @@ use crate::config::{Config, EngineSettings};
 use crate::error::{Explain as _, chain, to_mend};
 use crate::gateway::engines::advice;
 use crate::home::Home;
+use crate::id::{AgentId, EngineName};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::AskedEngine;
 use crate::sandbox::image::{self, Recipe};
@@ -42,10 +45,14 @@ pub(crate) fn from_gateway(said: &Value) -> EngineReport {
 }
 
 /// Asks the engines themselves if no gateway runs. `None` if only the machine's own is there.
-pub(crate) async fn others(home: &Home, config: Option<&Config>) -> Option<Value> {
+/// `placed` is the engine of each agent.
+pub(crate) async fn others(
+    home: &Home,
+    config: Option<&Config>,
+    placed: &BTreeMap<AgentId, EngineName>,
+) -> Option<Value> {
     let config = config.filter(|config| !config.engines.is_empty())?;
-    let engines = team::engines(home, config);
-    let placed = engines.placements().await.unwrap_or_default();
+    let engines = team::engines_with(home, config, placed.clone());
     let view = |found: AskedEngine| {
         let known = config.engines.iter().find(|engine| engine.name == found.name).cloned();
         let known = known.unwrap_or_else(|| EngineSettings::new(found.name.clone(), None));

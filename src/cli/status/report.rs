@@ -9,6 +9,7 @@ use super::engine::EngineReport;
 use super::openclaw::OpenClawReport;
 use super::unit::UnitReport;
 use crate::cli::team::SleepState;
+use crate::gateway::unread::Unread;
 use crate::store::{DatabasePlace, Freeze};
 use crate::supervise::resource_usage::ResourceUsage;
 
@@ -85,6 +86,8 @@ pub(crate) struct StatusReport {
     pub engine: EngineReport,
     /// Number of requests that wait for a person, or `None` if that can't be read.
     pub approvals_waiting: Option<usize>,
+    /// The parts that could not be read, with the reasons. What else the report says of them is not known.
+    pub unread: Vec<Unread>,
     /// Sentences about everything that needs attention.
     pub warnings: Vec<String>,
 }

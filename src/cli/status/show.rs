@@ -12,6 +12,7 @@ use super::unit::UnitReport;
 use crate::cli::{Context, team};
 use crate::clock;
 use crate::error::Kind;
+use crate::gateway::unread;
 use crate::store::{DatabasePlace, GATEWAY_LIFETIME_MS, LeaseKind};
 use crate::supervise::resource_usage::ResourceUsage;
 use crate::ui::progress::span;
@@ -137,7 +138,7 @@ pub(crate) fn show(report: &StatusReport, context: &Context) {
     if let Some(freeze) = &report.frozen {
         printer.warn(&team::home_frozen_text(freeze));
     }
-    for warning in &report.warnings {
+    for warning in unread::sentences(&report.unread).iter().chain(&report.warnings) {
         printer.warn(warning);
     }
     for agent in &report.agents {
