@@ -191,10 +191,6 @@ impl Engine {
         &self.parts.store
     }
 
-    pub(crate) async fn count_sessions(&self) -> Result<i64, StoreError> {
-        self.parts.store.sessions().count().await
-    }
-
     /// Returns one session, or `None` if the key is unknown.
     pub async fn session(&self, key: &SessionKey) -> Result<Option<SessionInfo>, StoreError> {
         Ok(self.parts.store.sessions().find(key).await?.map(SessionInfo::from))

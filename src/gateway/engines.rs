@@ -134,17 +134,12 @@ pub(crate) fn advice(known: &EngineSettings, problem: &SandboxError) -> Option<S
 }
 
 /// Returns the engines for the status, or `None` if only the machine's own is there.
-pub(crate) async fn for_status(swarm: &Swarm) -> Option<Vec<EngineView>> {
-    if swarm.config().engines.is_empty() {
-        return None;
-    }
-    match all(swarm).await {
-        Ok(found) => Some(found),
-        Err(error) => {
-            tracing::error!(error = chain(&error), "failed to look at the engines");
-            None
-        }
-    }
+///
+/// # Errors
+///
+/// Returns an error if the database can't be read.
+pub(crate) async fn for_status(swarm: &Swarm) -> Result<Option<Vec<EngineView>>, SandboxError> {
+    if swarm.config().engines.is_empty() { Ok(None) } else { all(swarm).await.map(Some) }
 }
 
 /// Returns an engine of the configuration, or the machine's own.

@@ -128,6 +128,8 @@ pub struct Gateway {
     pub(crate) doctor: DoctorRuns,
     /// The last look at the skills.
     pub(crate) skills: SkillSummaryCell,
+    /// Held by the look at the database for a status.
+    pub(crate) status_look: Arc<tokio::sync::Mutex<()>>,
     /// The progress of the copies in the second place.
     pub(crate) copies: CopyReports,
     /// The uses of tokens that are being noted.
@@ -196,6 +198,7 @@ impl Gateway {
                 oidc: OidcSignIns::default(),
                 doctor: DoctorRuns::default(),
                 skills: SkillSummaryCell::default(),
+                status_look: Arc::default(),
                 copies: CopyReports::default(),
                 token_uses: Arc::default(),
                 vapid: VapidKeyCell::default(),

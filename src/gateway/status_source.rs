@@ -62,7 +62,7 @@ impl StatusSource for DockerStatusSource {
             // The machine's own engine is the first one.
             let own = listed.remove(0).1;
             let others = listed.into_iter().filter_map(|(_, found)| found.ok()).flatten().chain(pods);
-            let mut status = match own {
+            match own {
                 Ok(containers) => {
                     let store = names::store(self.live.home());
                     let state = containers.iter().find(|container| container.name == store);
@@ -89,9 +89,7 @@ impl StatusSource for DockerStatusSource {
                     "images": null,
                     "store": null,
                 }),
-            };
-            status["sessions"] = json!(self.engine.count_sessions().await.ok());
-            status
+            }
         })
     }
 

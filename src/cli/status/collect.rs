@@ -15,6 +15,7 @@ use crate::cli::{settings, team, write_check};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::{chain, to_mend};
+use crate::gateway::unread::Unread;
 use crate::generation::pending_rollback;
 use crate::home::lock::Lock;
 use crate::home::{FORMAT, Home, instance, version};
@@ -129,7 +130,7 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
         engines,
         engine,
         approvals_waiting: stored.approvals_waiting,
-        unread: stored.unread,
+        unread: [stored.unread, unread_by_gateway(&said)].concat(),
         warnings,
     };
     measure_processes(&mut report);
@@ -139,6 +140,11 @@ pub(crate) async fn collect(home: &Home, probe: bool) -> StatusReport {
 /// Returns a part of what the gateway has said, unless it is `null`.
 pub(super) fn known(said: &Value, part: &str) -> Option<Value> {
     said.get(part).filter(|part| !part.is_null()).cloned()
+}
+
+/// Returns the parts that the gateway could not read.
+fn unread_by_gateway(said: &Value) -> Vec<Unread> {
+    serde_json::from_value(said["unread"].clone()).unwrap_or_default()
 }
 
 /// Returns what needs attention about the agents and their settings.
@@ -276,7 +282,7 @@ async fn ask_gateway_status(config: &Config, port: u16, probe: bool, warnings: &
         // here.
         warnings.extend(futures_util::future::join_all(probes).await.into_iter().flatten());
     }
-    match client.get_json("/api/status", TIMEOUT).await {
+    match client.get_json("/api/status", STATUS_TIMEOUT).await {
         Ok(said) => said,
         Err(error) => {
             warnings.push(format!("failed to get the status of the gateway: {}", chain(&error)));
@@ -353,6 +359,8 @@ fn agents(home: &Home, config: &Config, stored: &StoredState, said: &Value) -> V
 
 /// Time that each source may take to report its state.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the gateway's own status, in which it waits for three seconds for its database.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that making and probing a sandbox may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{bridges, status};
 use crate::clock::unix_ms;
+use crate::error::chain;
 use crate::gateway::engines::{self, EngineView};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Query, flag};
@@ -224,7 +225,10 @@ async fn add_gateways(page: &mut Page, gateway: &Gateway) -> Result<(), StoreErr
 /// Adds the container engines: that of the machine, as the state says, and those of the configuration.
 async fn add_engines(page: &mut Page, gateway: &Gateway, known: &Value) {
     let is_reachable = known["docker"]["reachable"].as_bool().unwrap_or(false);
-    let engines = engines::for_status(&gateway.swarm).await;
+    let engines = engines::for_status(&gateway.swarm).await.unwrap_or_else(|error| {
+        tracing::error!(error = chain(&error), "failed to look at the engines");
+        None
+    });
     let label = |engine: &EngineView| [("engine", engine.name.to_string())];
     let reachable: Vec<(Labels<1>, i64)> = match &engines {
         Some(engines) => engines.iter().map(|engine| (label(engine), i64::from(engine.reachable))).collect(),

@@ -44,6 +44,7 @@ pub(crate) mod settings;
 pub(crate) mod sign_ins;
 pub(crate) mod skills;
 pub mod status;
+mod stored_status;
 pub(crate) mod supervisor;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
