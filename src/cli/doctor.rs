@@ -97,6 +97,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failure> {
+    let silent = data::silent_server(home);
     let mut checks = setup::home(home);
     let config: Option<Config> =
         home.config().exists().then(|| config::read(home)).and_then(|read| match read {
@@ -114,15 +115,14 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(records::unfinished(home));
         checks.extend(records::rewinds(home, config));
         checks.extend(records::team_fork(home));
-        checks.extend(records::races(home, config));
-        checks.extend(schedules::all(home, config));
-        checks.extend(hooks::all(home));
+        if silent.is_none() {
+            checks.extend(in_database(home, config));
+        }
         checks.extend(records::clock(home));
         checks.extend(records::update(home));
         checks.extend(records::generations(home));
         checks.extend(records::drafts(home));
         checks.extend(records::processes(home));
-        checks.extend(records::tokens(home));
         checks.extend(setup::unused(home));
         checks.extend(setup::unread(home));
         checks.extend(setup::refused(home, config));
@@ -130,16 +130,9 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
         checks.extend(setup::unbound(config));
         checks.extend(setup::unsupported_effort(config));
         checks.extend(setup::models(home, config));
-        checks.extend(egress::all(home, config));
-        checks.extend(bridges::all(home, config));
         checks.extend(projects::all(home, config));
         checks.extend(mcp::all(home, config));
         checks.extend(skills::all(home, config));
-        checks.extend(approvers::unbound(home, config));
-        checks.extend(notifications::failing(home));
-        checks.extend(quota::parked(home));
-        checks.extend(gateways::all(home, config));
-        checks.extend(mounts::all(home, config, Engine::from_env().socket()));
     }
     checks.extend(context.block_on(async {
         let mut found = engine::all(home, config.as_ref()).await;
@@ -170,11 +163,28 @@ fn run_checks(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>,
     })?);
     if home.config().exists() {
         checks.extend(setup::instance(home));
-        checks.extend(data::all(home, args.deep));
+        checks.extend(data::all(home, args.deep, silent));
     }
     checks.extend(machine::writable(home));
     checks.extend([machine::path(), machine::other_flock(), machine::space(home)]);
     Ok(checks)
+}
+
+/// Runs the checks of what the database has about the settings and the work of the team.
+fn in_database(home: &Home, config: &Config) -> Vec<Check> {
+    let mut checks = Vec::new();
+    checks.extend(records::races(home, config));
+    checks.extend(schedules::all(home, config));
+    checks.extend(hooks::all(home));
+    checks.extend(records::tokens(home));
+    checks.extend(egress::all(home, config));
+    checks.extend(bridges::all(home, config));
+    checks.extend(approvers::unbound(home, config));
+    checks.extend(notifications::failing(home));
+    checks.extend(quota::parked(home));
+    checks.extend(gateways::all(home, config));
+    checks.extend(mounts::all(home, config, Engine::from_env().socket()));
+    checks
 }
 
 fn print_check(check: &Check, context: &Context) {

@@ -114,7 +114,7 @@ fn require_no_others(home: &Home) -> Result<(), Failure> {
     if store::server_address(home)?.is_none() {
         return Ok(());
     }
-    let found = database::read(home, async |reader| {
+    let found = database::read_view(home, async |reader| {
         if reader.gateway_group().revision().await?.is_none() {
             return Ok(None);
         }
@@ -258,7 +258,7 @@ pub(crate) fn engines(home: &Home, config: &Config) -> Engines {
         None
     } else {
         // Without a database nobody is placed.
-        database::read(home, async |reader| reader.placements().list().await).ok().flatten()
+        database::read_view(home, async |reader| reader.placements().list().await).ok().flatten()
     };
     engines_with(home, config, placed.unwrap_or_default())
 }

@@ -18,11 +18,26 @@ const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
 /// Number of damaged transcripts that are listed by name.
 const MAX_NAMED: usize = 5;
 
-/// Runs all checks of stored data. With `deep` all of it is read.
-pub(crate) fn all(home: &Home, deep: bool) -> Vec<Check> {
-    let mut checks = vec![database(home, deep)];
-    checks.extend(audit(home, deep));
-    checks.extend(lost_writes(home));
+/// Checks that the server of the database answers in time. Returns a fault, or `None` if it does and if the database is a file.
+///
+/// Each check that reads the database would wait for a server that hangs, and say the same.
+pub(crate) fn silent_server(home: &Home) -> Option<Check> {
+    store::server_address(home).ok()??;
+    let error = database::read_view(home, async |_| Ok(())).err()?;
+    let mut check = Check::failed("database", error.into());
+    check.message.push_str("; what is in it was not checked");
+    Some(check)
+}
+
+/// Runs all checks of stored data. With `deep` all of it is read. `silent` is the fault of [`silent_server`].
+pub(crate) fn all(home: &Home, deep: bool, silent: Option<Check>) -> Vec<Check> {
+    let mut checks = match silent {
+        Some(silent) => vec![silent],
+        None => {
+            let checks = [Some(database(home, deep)), audit(home, deep), lost_writes(home)];
+            checks.into_iter().flatten().collect()
+        }
+    };
     checks.extend(transcripts(home, deep));
     checks.extend(search_index(home));
     checks.extend(whole_backup(home));
@@ -190,4 +205,28 @@ fn flaw_check(name: &'static str, flaw: &TranscriptFault) -> Check {
     let path = flaw.path.display();
     let mend = if flaw.is_of_disk { KERNEL_LOG_HINT.to_owned() } else { format!("ls -l {path}") };
     Check::bad(name, format!("{path}: {}", flaw.what), mend)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_answer_is_one_fault() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        assert!(silent_server(&home).is_none(), "the database is a file");
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = gone.local_addr().unwrap().port();
+        drop(gone);
+        let place = format!(r#"{{"postgres": "postgres://flock@127.0.0.1:{port}/flock?sslmode=disable"}}"#);
+        fs_err::write(home.store_location(), place).unwrap();
+        let silent = silent_server(&home).unwrap();
+        assert!(silent.message.ends_with("what is in it was not checked"), "{silent:?}");
+        let checks = all(&home, false, Some(silent.clone()));
+        assert_eq!(checks[0], silent);
+        assert!(checks[1..].iter().all(|check| !["database", "audit", "writes"].contains(&check.name)));
+    }
 }

@@ -23,7 +23,7 @@ pub(super) fn all(home: &Home, config: &Config) -> Vec<Check> {
         return Vec::new();
     }
     // Problems with opening the database are reported by its own check.
-    let read = database::read(home, async |reader| reader.mcp_tools().all().await);
+    let read = database::read_view(home, async |reader| reader.mcp_tools().all().await);
     let (pins, _) = read.ok().flatten().unwrap_or_default();
     let servers = config.mcp_servers.iter();
     let checks = servers.flat_map(|server| {

@@ -86,7 +86,7 @@ async fn way_back(origin: &str) -> Option<Check> {
 
 /// Warns if nobody has an account at the provider.
 fn accounts(home: &Home, settings: &OidcSettings) -> Option<Check> {
-    let read = database::read(home, async |reader| reader.people().list().await);
+    let read = database::read_view(home, async |reader| reader.people().list().await);
     let people = match read {
         Ok(people) => people.unwrap_or_default(),
         Err(error) => return Some(Check::failed(NAME, error.into())),
