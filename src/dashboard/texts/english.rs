@@ -349,6 +349,7 @@ pub(super) const TEXTS: Texts = Texts {
     spans_lost: "{} lost",
     database: "Database",
     database_in_file: "a file of the home",
+    not_known: "Not known",
     second_place: "Second place",
     conversations: "Conversations",
     last_copy: "last copy",

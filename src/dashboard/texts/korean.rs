@@ -349,6 +349,7 @@ pub(super) const TEXTS: Texts = Texts {
     spans_lost: "{}개 유실",
     database: "데이터베이스",
     database_in_file: "홈의 파일",
+    not_known: "알 수 없음",
     second_place: "두 번째 장소",
     conversations: "대화",
     last_copy: "마지막 복사",

@@ -121,7 +121,7 @@ texts! {
     graph, last_hours, timeline, turns_between, no_turns_then, who_talks, nobody_talked, contact_from, contact_to, contact_post,
     contact_mention, contact_direct, tasks, no_tasks,
     // Machine.
-    machine, gateway, gateways, this_gateway, gateway_running, gateway_silent, gateway_unreachable, gateway_started, version, process, configuration, in_order, agents_blocked, engine, engines, engine_ready, engine_draining, engine_silent, engine_lost_after, engine_of_agent_silent, labels, address, package_store, skills, skill_changed, telemetry, spans_sent, spans_lost, database, database_in_file, second_place, conversations, last_copy, nothing_copied, copies_wait, newest_backup, sandboxes, sandbox_usage, memory, processors, used_of, used_without_limit, none_runs, being_measured, container, probe,
+    machine, gateway, gateways, this_gateway, gateway_running, gateway_silent, gateway_unreachable, gateway_started, version, process, configuration, in_order, agents_blocked, engine, engines, engine_ready, engine_draining, engine_silent, engine_lost_after, engine_of_agent_silent, labels, address, package_store, skills, skill_changed, telemetry, spans_sent, spans_lost, database, database_in_file, not_known, second_place, conversations, last_copy, nothing_copied, copies_wait, newest_backup, sandboxes, sandbox_usage, memory, processors, used_of, used_without_limit, none_runs, being_measured, container, probe,
     images, missing, browsers, this_browser, audit, time, who, action, on_what, detail, overview,
     checks, checks_about, run_checks, check_ok, check_warn, check_bad, broken_parts, nothing_broken, warnings_count,
     finding, mend,

@@ -71,6 +71,13 @@ impl StoredStatus {
         for part in PARTS.into_iter().chain(OVERSEEN) {
             self.known.entry(part).or_insert(Value::Null);
         }
+        if !oversees {
+            // An error may have the address of the database, which is not for everybody.
+            for unread in &mut self.unread {
+                "it could not be read".clone_into(&mut unread.problem);
+                unread.hint = None;
+            }
+        }
         self
     }
 }
@@ -301,11 +308,12 @@ mod tests {
         let ended = status.clone().end(false);
         let all = ["races", "bridges", "projects", "schedules", "hooks", "dashboard", "sessions"];
         assert_eq!(unread(&ended), all);
-        assert_eq!(ended.unread[0].problem, "the database is closed");
+        assert!(ended.unread.iter().all(|unread| unread.problem == "it could not be read"));
         assert_eq!((&ended.known["team"]["unseen"], &ended.known["races"]), (&json!(0), &Value::Null));
         assert!(!ended.known.contains_key("people"));
         let ended = status.end(true);
         assert_eq!(unread(&ended)[7..], ["mcpServers", "gateways"]);
+        assert_eq!(ended.unread[0].problem, "the database is closed");
         assert!(ended.known["gateways"].is_null());
     }
 

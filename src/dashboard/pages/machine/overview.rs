@@ -43,6 +43,16 @@ struct Status {
     store: Option<Store>,
     skills: Option<Skills>,
     telemetry: Option<Telemetry>,
+    #[serde(default)]
+    unread: Vec<UnreadPart>,
+}
+
+/// A part of the status that could not be read.
+#[derive(Deserialize)]
+struct UnreadPart {
+    part: String,
+    problem: String,
+    hint: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -480,6 +490,23 @@ mod tests {
         let none = page_with(json!({})).await;
         let ids = ["database", "storage", "backup"].map(|id| format!("id=\"{id}\""));
         assert!(ids.iter().all(|id| !none.contains(id)), "{none}");
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_read_is_named() {
+        let unread = |part: &str, hint: Option<&str>| json!({"part": part, "problem": "a<b", "hint": hint});
+        let shown =
+            page_with(json!({"unread": [unread("team", None), unread("races", Some("look at it"))]})).await;
+        for part in [
+            "<div id=\"unread\"><dt>Not known</dt>",
+            "<p class=\"problem\" data-not-known=\"team\">team: a",
+            "data-not-known=\"races\">races: a",
+            "; look at it</p>",
+        ] {
+            assert!(shown.contains(part), "{part}:\n{shown}");
+        }
+        assert!(!shown.contains("a<b"), "{shown}");
+        assert!(!page_with(json!({"unread": []})).await.contains("id=\"unread\""));
     }
 
     fn view(change: impl FnOnce(&mut serde_json::Value)) -> EngineView {
