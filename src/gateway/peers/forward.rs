@@ -158,7 +158,12 @@ fn lost(parts: &Parts, about: &About, owner: &LivingGateway, cause: PeerError) -
     let error = error.with_cause(cause);
     // A repeat does no harm if it only reads, or has a key by which the gateway after it knows the request.
     let is_repeatable = parts.method == Method::GET || parts.headers.contains_key(idempotency::HEADER);
-    if is_repeatable { error } else { error.after_work().with_hint("flock session list") }
+    // Gateways of one machine have its name, and the status tells them apart by their addresses.
+    if is_repeatable {
+        error.with_hint("flock status")
+    } else {
+        error.after_work().with_hint("flock session list")
+    }
 }
 
 #[cfg(test)]
@@ -210,6 +215,7 @@ mod tests {
                     && !error.begun
                     && error.retry_after.is_some()
             );
+            assert_eq!(error.hint.as_deref(), Some("flock status"), "it names the gateways that are left");
         }
         assert!(turn.status == StatusCode::FAILED_DEPENDENCY && turn.begun);
     }
