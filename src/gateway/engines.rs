@@ -1,6 +1,6 @@
 //! The container engines of a home: how they are, what is placed on them, and the moves of agents between them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::checkpoint::lost::{LostEngine, Replacement};
 use crate::checkpoint::{CheckpointError, Checkpoints};
 use crate::clock::{self, unix_ms};
 use crate::config::engines as settings;
-use crate::config::{Agent, EngineSettings, secret};
+use crate::config::{Agent, Config, EngineSettings, secret};
 use crate::error::{Explain as _, chain};
 use crate::home::{Home, HomeError, elsewhere};
 use crate::id::{AgentId, EngineName};
@@ -70,6 +70,17 @@ pub(crate) struct PlacedAgentView {
     pub waits: Option<String>,
 }
 
+/// What is known about the agents on engines.
+#[derive(Debug, Default)]
+pub(crate) struct KnownPlaces {
+    /// The engine of each agent that is placed.
+    pub placed: BTreeMap<AgentId, EngineName>,
+    /// The agents whose engine does not fit any more.
+    pub moves: HashMap<AgentId, PlannedMove>,
+    /// The reasons why agents have not moved yet.
+    pub waits: HashMap<AgentId, String>,
+}
+
 /// Returns all engines, the machine's own first. They are asked at the same time, for at most two seconds.
 ///
 /// # Errors
@@ -80,9 +91,13 @@ pub(crate) async fn all(swarm: &Swarm) -> Result<Vec<EngineView>, SandboxError> 
     let config = swarm.config();
     let placed = engines.placements().await?;
     let (asked, moves) = tokio::join!(engines.ask(), engines.moves(None));
-    let moves: HashMap<AgentId, PlannedMove> =
-        moves?.into_iter().map(|planned| (planned.agent.clone(), planned)).collect();
-    let waits = engines.waits();
+    let moves = moves?.into_iter().map(|planned| (planned.agent.clone(), planned)).collect();
+    Ok(views(&config, asked, &KnownPlaces { placed, moves, waits: engines.waits() }))
+}
+
+/// Returns the engines that were asked, with their agents. Commands without a gateway show the same.
+pub(crate) fn views(config: &Config, asked: Vec<AskedEngine>, known: &KnownPlaces) -> Vec<EngineView> {
+    let KnownPlaces { placed, moves, waits } = known;
     let view = |found: AskedEngine| {
         let known = config.engines.iter().find(|engine| engine.name == found.name).cloned();
         let known = known.unwrap_or_else(|| EngineSettings::new(found.name.clone(), None));
@@ -117,11 +132,11 @@ pub(crate) async fn all(swarm: &Swarm) -> Result<Vec<EngineView>, SandboxError> 
             name: found.name,
         }
     };
-    Ok(asked.into_iter().map(view).collect())
+    asked.into_iter().map(view).collect()
 }
 
 /// Returns what a person does about an engine that does not answer.
-pub(crate) fn advice(known: &EngineSettings, problem: &SandboxError) -> Option<String> {
+fn advice(known: &EngineSettings, problem: &SandboxError) -> Option<String> {
     let name = &known.name;
     if name.is_local() {
         return problem.hint();

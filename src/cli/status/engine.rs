@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 use super::super::team;
 use super::collect::{TIMEOUT, known};
 use super::report::DockerReport;
-use crate::config::{Config, EngineSettings};
+use crate::config::Config;
 use crate::error::{Explain as _, chain, to_mend};
-use crate::gateway::engines::advice;
+use crate::gateway::engines::{self, KnownPlaces};
 use crate::home::Home;
 use crate::id::{AgentId, EngineName};
 use crate::sandbox::engine::Engine;
-use crate::sandbox::engines::AskedEngine;
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{containers, names};
 
@@ -52,29 +51,9 @@ pub(crate) async fn others(
     placed: &BTreeMap<AgentId, EngineName>,
 ) -> Option<Value> {
     let config = config.filter(|config| !config.engines.is_empty())?;
-    let engines = team::engines_with(home, config, placed.clone());
-    let view = |found: AskedEngine| {
-        let known = config.engines.iter().find(|engine| engine.name == found.name).cloned();
-        let known = known.unwrap_or_else(|| EngineSettings::new(found.name.clone(), None));
-        let agents = placed.iter().filter(|(_, engine)| **engine == found.name);
-        let agents: Vec<Value> =
-            agents.map(|(agent, _)| json!({"id": agent, "movesTo": null, "waits": null})).collect();
-        let problem = found.problem;
-        json!({
-            "name": found.name,
-            "address": found.address,
-            "runtime": known.runtime,
-            "labels": known.labels,
-            "memory": known.memory,
-            "draining": known.is_draining,
-            "lostAfterMinutes": known.lost_after_minutes(),
-            "reachable": problem.is_none(),
-            "problem": problem.as_ref().map(|problem| chain(problem)),
-            "hint": problem.as_ref().and_then(|problem| advice(&known, problem)),
-            "agents": agents,
-        })
-    };
-    Some(engines.ask().await.into_iter().map(view).collect())
+    let asked = team::engines_with(home, config, placed.clone()).ask().await;
+    let known = KnownPlaces { placed: placed.clone(), ..KnownPlaces::default() };
+    Some(json!(engines::views(config, asked, &known)))
 }
 
 /// Returns a warning for each engine that does not answer, with the agents that can't work because of it. The machine's own
