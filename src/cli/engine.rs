@@ -2,6 +2,7 @@
 
 mod cluster;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,10 +10,13 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::reconnect::{Reconnector, Repeat};
-use super::{Context, Exit, Failure, images, person, token};
+use super::stored::{PLACEMENTS, StoredState};
+use super::{Context, Exit, Failure, images, person, team, token};
 use crate::config::{self, ClusterAddress, Config, EngineAddress, EngineSettings, docker, engines, secret};
 use crate::error::{Kind, to_mend};
+use crate::gateway::engines::{KnownPlaces, views};
 use crate::gateway::routes::engines::{DrainBody, NewEngine};
+use crate::gateway::unread::{self, Unread};
 use crate::home::Home;
 use crate::id::EngineName;
 use crate::sandbox::engine::Engine;
@@ -208,6 +212,10 @@ struct AddArgs {
 
 /// Time that a request may take. A check makes a sandbox, and a removal stops all that are there.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// Time for the list of engines. The gateway asks them for two seconds, and waits for its database.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The words for what the database did not say.
+const NOT_KNOWN: &str = "not known";
 
 /// Runs the verb below `engine`.
 ///
@@ -349,14 +357,20 @@ fn checked(checks: &Value) -> String {
 }
 
 fn list(context: &Context) -> Result<Exit, Failure> {
-    let answer = send(context, Call::get("/api/engines"), Repeat::Safe)?;
+    let (answer, lacks) = match send_within(context, Call::get("/api/engines"), Repeat::Safe, LIST_TIMEOUT) {
+        Ok(answer) => (answer, None),
+        Err(failure) => {
+            let (answer, lacks) = without_database(context)?.ok_or(failure)?;
+            (answer, Some(lacks))
+        }
+    };
     let mut table = Table::new(&["ENGINE", "STATE", "AGENTS", "MEMORY", "LABELS", "RUNTIME", "ADDRESS"]);
     for engine in items(&answer["engines"]) {
         let (tone, state) = state(engine);
         table.styled_row(vec![
             (TextStyle::Accent, text(&engine["name"]).to_owned()),
             (tone, state),
-            (TextStyle::Plain, items(&engine["agents"]).count().to_string()),
+            (TextStyle::Plain, agent_count(engine)),
             (TextStyle::Plain, memory(engine)),
             (TextStyle::Plain, words(&engine["labels"])),
             (TextStyle::Plain, text(&engine["runtime"]).to_owned()),
@@ -364,7 +378,37 @@ fn list(context: &Context) -> Result<Exit, Failure> {
         ]);
     }
     context.printer.list(&answer, &table, "There are no engines.");
-    Ok(Exit::Done)
+    let Some((kind, unread)) = lacks else { return Ok(Exit::Done) };
+    for sentence in unread::sentences(&unread) {
+        context.printer.warn(&sentence);
+    }
+    Ok(Exit::Failed(kind))
+}
+
+/// The reason why a list lacks the agents.
+type Lacks = (Kind, Vec<Unread>);
+
+/// Returns the engines without their agents, in the form of `GET /api/engines`, if the database can't be read.
+fn without_database(context: &Context) -> Result<Option<(Value, Lacks)>, Failure> {
+    let home = context.home()?;
+    let StoredState { mut unread, failure, .. } = StoredState::read(&home);
+    unread.retain(|unread| unread.part == PLACEMENTS);
+    let Some(kind) = failure.filter(|_| !unread.is_empty()) else { return Ok(None) };
+    let config = config::read(&home)?;
+    let engines = team::engines_with(&home, &config, BTreeMap::new());
+    let asked = context.block_on(async { Ok(engines.ask().await) })?;
+    let mut found = json!(views(&config, asked, &KnownPlaces::default()));
+    for engine in found.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        // Nobody knows which agents are there, and null is not none.
+        for key in ["agents", "memoryUsed"] {
+            engine.insert(key.to_owned(), Value::Null);
+        }
+    }
+    Ok(Some((json!({"engines": found, "unread": unread}), (kind, unread))))
+}
+
+fn agent_count(engine: &Value) -> String {
+    engine["agents"].as_array().map_or_else(|| NOT_KNOWN.to_owned(), |agents| agents.len().to_string())
 }
 
 fn show(name: &EngineName, check: bool, context: &Context) -> Result<Exit, Failure> {
@@ -510,8 +554,12 @@ fn remove(name: &EngineName, force: bool, context: &Context) -> Result<Exit, Fai
 }
 
 fn send(context: &Context, call: Call, repeat: Repeat) -> Result<Value, Failure> {
+    send_within(context, call, repeat, TIMEOUT)
+}
+
+fn send_within(context: &Context, call: Call, repeat: Repeat, limit: Duration) -> Result<Value, Failure> {
     let home = context.writable_home()?;
-    Ok(context.block_on(Reconnector::new(&home, context).send(call, repeat, TIMEOUT))?.answer)
+    Ok(context.block_on(Reconnector::new(&home, context).send(call, repeat, limit))?.answer)
 }
 
 /// Returns the state of an engine in a word or two, with its tone.
@@ -536,7 +584,7 @@ pub(crate) fn agent_text(agent: &Value) -> String {
 
 fn memory(engine: &Value) -> String {
     let size = |bytes: &Value| bytes.as_u64().map(|bytes| format!("{} MiB", bytes >> 20));
-    let used = size(&engine["memoryUsed"]).unwrap_or_default();
+    let used = size(&engine["memoryUsed"]).unwrap_or_else(|| NOT_KNOWN.to_owned());
     match size(&engine["memory"]) {
         Some(most) => format!("{used} of {most}"),
         None => used,

@@ -14,8 +14,10 @@ use crate::store::{AgentState, FreezeState, Reader, RequestRow, RequestState, St
 pub(crate) const FREEZES: &str = "freezes";
 /// The part with the sleeping agents.
 pub(crate) const SLEEP: &str = "sleep";
+/// The part with the engines of agents.
+pub(crate) const PLACEMENTS: &str = "placements";
 /// All parts, as `unread` names them.
-const PARTS: [&str; 4] = [FREEZES, SLEEP, "approvals", "placements"];
+const PARTS: [&str; 4] = [FREEZES, SLEEP, "approvals", PLACEMENTS];
 
 /// The state of a team in the database of a home. What was not read is empty, and is named in `unread`.
 #[derive(Debug, Default)]

@@ -33,6 +33,37 @@ fn the_machines_own_engine_is_always_there_and_needs_no_entry() {
 }
 
 #[test]
+fn commands_show_what_they_know_without_the_server_of_the_database() {
+    let home = TempHome::new().init();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = gone.local_addr().unwrap().port();
+    drop(gone);
+    let place = format!(r#"{{"postgres": "postgres://flock@127.0.0.1:{port}/flock?sslmode=disable"}}"#);
+    std::fs::write(home.file("store.json"), place).unwrap();
+    let parts = |said: &Value| -> Vec<String> {
+        let unread = said["unread"].as_array().unwrap().iter();
+        unread.map(|unread| unread["part"].as_str().unwrap().to_owned()).collect()
+    };
+    let engines = home.flock(["engine", "list", "--json"]).fails(1).json();
+    assert_eq!(parts(&engines), ["placements"], "{engines:#}");
+    assert_eq!((&engines["engines"][0]["name"], &engines["engines"][0]["agents"]), (&"local".into(), &Value::Null));
+    let table = home.flock(["engine", "list"]).fails(1);
+    assert!(table.stdout.contains("not known") && table.stderr.contains("placements"), "{table:?}");
+    let agents = home.flock(["list", "--json"]).fails(1).json();
+    assert_eq!(parts(&agents), ["freezes", "sleep"], "{agents:#}");
+    assert_eq!(agents["agents"][0]["id"], "orchestrator");
+    let status = home.flock(["status", "--json"]).fails(4).json();
+    assert_eq!(parts(&status), ["freezes", "sleep", "approvals", "placements"], "{status:#}");
+    let doctor = home.flock(["doctor", "--json"]).fails(1).json();
+    let told = doctor["checks"].as_array().unwrap().iter();
+    let told = told.filter(|check| check["message"].as_str().unwrap().contains("failed to connect to the database"));
+    let told: Vec<&Value> = told.map(|check| &check["name"]).collect();
+    assert_eq!(told, ["database"], "{doctor:#}");
+    let refused = home.flock(["add", "coder", "--no-container"]).fails(1).stderr;
+    assert!(refused.contains("failed to connect to the database"), "{refused}");
+}
+
+#[test]
 fn an_engine_that_cannot_be_used_is_refused_by_what_is_wrong() {
     let home = TempHome::new().init();
     let before = home.config_text();
