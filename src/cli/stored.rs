@@ -37,7 +37,7 @@ impl StoredState {
     /// Reads the state by one connection. A server that does not answer costs a few seconds.
     pub(crate) fn read(home: &Home) -> Self {
         let mut state = Self::default();
-        match database::read_view(home, async |reader| Ok(Parts::read(&reader).await)) {
+        match database::read_view(home, async |reader| Ok::<_, StoreError>(Parts::read(&reader).await)) {
             // A home without a database has no requests.
             Ok(None) => state.approvals_waiting = Some(0),
             Ok(Some(parts)) => state.take(parts),

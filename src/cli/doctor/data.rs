@@ -11,7 +11,7 @@ use crate::clock::{self, unix_ms};
 use crate::error::KERNEL_LOG_HINT;
 use crate::home::{Home, HomeError};
 use crate::store::integrity::{self, CheckDepth};
-use crate::store::{self, AuditFilter, Reader, backups, search_index};
+use crate::store::{self, AuditFilter, Reader, StoreError, backups, search_index};
 
 /// Time limit for checking the database without `--deep`.
 const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ const MAX_NAMED: usize = 5;
 /// Each check that reads the database would wait for a server that hangs, and say the same.
 pub(crate) fn silent_server(home: &Home) -> Option<Check> {
     store::server_address(home).ok()??;
-    let error = database::read_view(home, async |_| Ok(())).err()?;
+    let error = database::read_view(home, async |_| Ok::<(), StoreError>(())).err()?;
     let mut check = Check::failed("database", error.into());
     check.message.push_str("; what is in it was not checked");
     Some(check)

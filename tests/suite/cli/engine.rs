@@ -46,7 +46,10 @@ fn commands_show_what_they_know_without_the_server_of_the_database() {
     };
     let engines = home.flock(["engine", "list", "--json"]).fails(1).json();
     assert_eq!(parts(&engines), ["placements"], "{engines:#}");
-    assert_eq!((&engines["engines"][0]["name"], &engines["engines"][0]["agents"]), (&"local".into(), &Value::Null));
+    assert_eq!(
+        (&engines["engines"][0]["name"], &engines["engines"][0]["agents"]),
+        (&"local".into(), &Value::Null)
+    );
     let table = home.flock(["engine", "list"]).fails(1);
     assert!(table.stdout.contains("not known") && table.stderr.contains("placements"), "{table:?}");
     let agents = home.flock(["list", "--json"]).fails(1).json();
@@ -55,9 +58,10 @@ fn commands_show_what_they_know_without_the_server_of_the_database() {
     let status = home.flock(["status", "--json"]).fails(4).json();
     assert_eq!(parts(&status), ["freezes", "sleep", "approvals", "placements"], "{status:#}");
     let doctor = home.flock(["doctor", "--json"]).fails(1).json();
-    let told = doctor["checks"].as_array().unwrap().iter();
-    let told = told.filter(|check| check["message"].as_str().unwrap().contains("failed to connect to the database"));
-    let told: Vec<&Value> = told.map(|check| &check["name"]).collect();
+    let checks = doctor["checks"].as_array().unwrap().iter();
+    let names_it =
+        |check: &&Value| check["message"].as_str().unwrap().contains("failed to connect to the database");
+    let told: Vec<&Value> = checks.filter(names_it).map(|check| &check["name"]).collect();
     assert_eq!(told, ["database"], "{doctor:#}");
     let refused = home.flock(["add", "coder", "--no-container"]).fails(1).stderr;
     assert!(refused.contains("failed to connect to the database"), "{refused}");
