@@ -1,6 +1,7 @@
 //! The submissions of the copies of a race: they are checked as all others, and wait for the decision instead of being
 //! merged.
 
+use super::train::UNMERGED;
 use super::{Projects, ProjectsError, along, news};
 use crate::clock::unix_ms;
 use crate::config::Project;
@@ -152,8 +153,18 @@ impl Projects {
         agent: &AgentId,
         (all, why): (bool, &str),
     ) -> Result<(), ProjectsError> {
+        let project = self.find(name)?;
         for found in self.of_racer(name, agent).await? {
-            if !found.state.is_open() || (found.state == SubmissionState::Proven && !all) {
+            if stays(&found, all) {
+                continue;
+            }
+            let _held = self.hold(name).await;
+            let mut found = self.submission(name, found.id).await?;
+            // The tip may have got it before the right was here.
+            if UNMERGED.contains(&found.state) {
+                found = self.settled(&project, found).await?;
+            }
+            if stays(&found, all) {
                 continue;
             }
             let to = SubmissionChange {
@@ -182,6 +193,11 @@ impl Projects {
         })
         .await
     }
+}
+
+/// Returns `true` if a submission of a copy that lost stays what it is.
+fn stays(found: &Submission, all: bool) -> bool {
+    !found.state.is_open() || (found.state == SubmissionState::Proven && !all)
 }
 
 /// Passes over a submission that somebody else has changed meanwhile.

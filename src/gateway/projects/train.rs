@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::rule::{self, WaitsFor};
-use super::submission::wait_text;
+use super::submission::{state_error, wait_text};
 use super::{Projects, ProjectsError, along, news};
 use crate::clean;
 use crate::clock::unix_ms;
@@ -34,6 +34,8 @@ use crate::tool::safe_text;
 const PAUSE: Duration = Duration::from_secs(60);
 /// The pause between two looks of a gateway with others beside it.
 const SHARED_LOOK: Duration = Duration::from_secs(5);
+/// The states of a submission that the train has before it.
+pub(super) const UNMERGED: &[SubmissionState] = &[SubmissionState::Queued, SubmissionState::Checking];
 /// Longest part of a log that is kept with a submission, in bytes. The end of it is what says why.
 const MAX_LOG: usize = 16 * 1024;
 
@@ -341,6 +343,11 @@ impl Train {
         // Held until the row says so too: whoever replaces the submission meanwhile would call it withdrawn.
         let held = self.projects.hold(&project.name).await;
         let (branch, name) = (project.branch.clone(), project.name.clone());
+        // Somebody may have taken it back, at any gateway, before the right was here.
+        let now = self.projects.submission(&name, checked.id).await?;
+        if !UNMERGED.contains(&now.state) || now.candidate != checked.candidate {
+            return Err(state_error(&now));
+        }
         // The work takes the right with it: if it is given up here, it still ends there before anybody else looks.
         let (moved, _held) = self
             .projects

@@ -357,6 +357,27 @@ async fn work_that_is_taken_back_or_refused_is_not_merged() {
 }
 
 #[tokio::test]
+async fn work_that_is_taken_back_after_its_checks_is_not_merged() {
+    let scene = Scene::new(Review::None, &["coder", "tester"]);
+    let found = scene.submit("coder", &[("a", "2\n"), ("b", "1\n")]).await.unwrap();
+    // The train needs this right before it moves the tip.
+    let held = scene.projects.hold(&name()).await;
+    let taken_back = async {
+        while scene.state(&found).await.checked.is_none() {
+            tokio::task::yield_now().await;
+        }
+        let submissions = scene.team.store.submissions();
+        let to = SubmissionChange::to(SubmissionState::Withdrawn);
+        submissions.step(found.id, &SubmissionState::OPEN, to, None, unix_ms()).await.unwrap().unwrap();
+        drop(held);
+    };
+    let both = async { tokio::join!(scene.run(), taken_back) };
+    tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
+    assert_eq!(scene.state(&found).await.state, SubmissionState::Withdrawn);
+    assert_eq!(scene.tip(), scene.base);
+}
+
+#[tokio::test]
 async fn checks_that_can_not_run_say_nothing_about_the_work() {
     let scene = Scene::new(Review::None, &["coder"]);
     let found = scene.submit("coder", &[("a", "2\n"), ("b", "1\n")]).await.unwrap();
