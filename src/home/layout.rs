@@ -421,6 +421,13 @@ impl Home {
         self.projects().join(format!("{project}.git"))
     }
 
+    /// Returns the lock file that is held while a project's tip or its queue is changed. Gateways that share the repository
+    /// share it too.
+    #[must_use]
+    pub(crate) fn project_lock(&self, project: &ProjectName) -> PathBuf {
+        self.files.join("run").join(format!("project-{project}.lock"))
+    }
+
     /// Returns the folder of shared knowledge.
     #[must_use]
     pub fn vaults(&self) -> PathBuf {

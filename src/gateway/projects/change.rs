@@ -26,7 +26,7 @@ impl Projects {
     ///
     /// Returns an error if there is one of this name, an agent can't work on it, or the owner's repository can't be read.
     pub(crate) async fn add(&self, by: &Actor, project: Project) -> Result<(), ProjectsError> {
-        let _held = self.hold(&project.name).await;
+        let _held = self.hold(&project.name).await?;
         if self.find(&project.name).is_ok() {
             return Err(ProjectsError::Exists(project.name));
         }
@@ -113,7 +113,7 @@ impl Projects {
     /// Returns an error if there is no such project, or the owner's repository can't be read.
     pub(crate) async fn sync(&self, by: &Actor, name: &ProjectName) -> Result<SyncOutcome, ProjectsError> {
         let project = self.find(name)?;
-        let _held = self.hold(name).await;
+        let _held = self.hold(name).await?;
         let outcome = self
             .with(name, move |repository| {
                 let source = RepositoryAddress::parse(&project.repo)?;
@@ -132,7 +132,7 @@ impl Projects {
     ///
     /// Returns an error if there is no such project, or something can't be removed. The same call continues.
     pub(crate) async fn remove(&self, by: &Actor, name: &ProjectName) -> Result<(), ProjectsError> {
-        let _held = self.hold(name).await;
+        let _held = self.hold(name).await?;
         self.find(name)?;
         let (home, project) = (self.home().clone(), name.clone());
         // The configuration goes first: a sandbox is given no more of it, and no push arrives any more.

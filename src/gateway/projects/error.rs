@@ -2,6 +2,7 @@
 
 use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
+use crate::home::HomeError;
 use crate::id::{AgentId, ProjectName};
 use crate::project::ProjectError;
 use crate::receipt::ReceiptError;
@@ -41,6 +42,9 @@ pub(crate) enum ProjectsError {
     /// A parameter is wrong. The text says which.
     #[error("{0}")]
     Invalid(String),
+    /// Another gateway that shares the repository is changing the project.
+    #[error("another gateway is changing {0}; try again in a minute")]
+    Busy(ProjectName),
     /// The owner's repository can't take the result.
     #[error("the tip of {project} can't be landed: {reason}")]
     NotLanded { project: ProjectName, reason: String, hint: String },
@@ -50,6 +54,9 @@ pub(crate) enum ProjectsError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The file that keeps out other gateways can't be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
     #[error(transparent)]
     Repository(#[from] ProjectError),
     /// The checks of a tree could not be run.
@@ -63,12 +70,13 @@ pub(crate) enum ProjectsError {
 impl Explain for ProjectsError {
     fn kind(&self) -> Kind {
         match self {
-            Self::Exists(_) | Self::State { .. } => Kind::Conflict,
+            Self::Exists(_) | Self::State { .. } | Self::Busy(_) => Kind::Conflict,
             Self::Invalid(_) => Kind::Usage,
             Self::Forbidden(_) => Kind::NeedsApproval,
             Self::Swarm(error) => error.kind(),
             Self::Config(error) => error.kind(),
             Self::Store(error) => error.kind(),
+            Self::Home(error) => error.kind(),
             Self::Repository(error) => error.kind(),
             Self::Receipt(error) => error.kind(),
             Self::GivenUp(_) => Kind::Internal,
@@ -89,10 +97,12 @@ impl Explain for ProjectsError {
             Self::State { project, number, .. } => {
                 Some(format!("flock project submissions {project} --show {number}"))
             }
+            Self::Busy(_) => Some("flock status".to_owned()),
             Self::NotLanded { hint, .. } => Some(hint.clone()),
             Self::Swarm(error) => error.hint(),
             Self::Config(error) => error.hint(),
             Self::Store(error) => error.hint(),
+            Self::Home(error) => error.hint(),
             Self::Repository(error) => error.hint(),
             Self::Receipt(error) => error.hint(),
             Self::Unanswered(_) | Self::Forbidden(_) | Self::Invalid(_) | Self::GivenUp(_) => None,
@@ -111,6 +121,7 @@ impl From<ProjectsError> for ToolError {
             ProjectsError::Swarm(error) => error.into(),
             ProjectsError::Store(error) => SwarmError::from(error).into(),
             ProjectsError::Config(_)
+            | ProjectsError::Home(_)
             | ProjectsError::Repository(_)
             | ProjectsError::Receipt(_)
             | ProjectsError::GivenUp(_) => {

@@ -12,6 +12,7 @@
 //! | [`checks`] | trees are checked in throw-away sandboxes |
 //! | [`race`] | the submissions of the copies of a race |
 //! | [`land`] | the tip is handed to the owner |
+//! | [`right`] | one at a time changes a project, of all gateways |
 //! | [`rule`] | the decisions about submissions, without effects |
 //! | [`tools`] | the tools of agents |
 
@@ -23,6 +24,7 @@ mod land;
 mod look;
 mod race;
 mod review;
+mod right;
 pub(crate) mod rule;
 mod submission;
 pub mod tools;
@@ -33,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::watch;
 
 pub(crate) use change::sync_result;
 pub(crate) use checks::SandboxChecks;
@@ -56,7 +58,7 @@ use crate::sync::lock;
 /// The projects of a home.
 pub struct Projects {
     swarm: Arc<Swarm>,
-    /// One lock for each project: its tip and its queue are changed by one at a time.
+    /// One lock for each project: its tip and its queue are changed by one at a time. Other gateways are kept out by a file.
     held: Mutex<HashMap<ProjectName, Arc<tokio::sync::Mutex<()>>>>,
     /// Counts up when something may be next in a queue.
     queued: watch::Sender<u64>,
@@ -100,12 +102,6 @@ impl Projects {
 
     fn folder(&self, name: &ProjectName) -> PathBuf {
         self.home().project_repository(name)
-    }
-
-    /// Keeps others from changing the project's tip and its queue.
-    async fn hold(&self, name: &ProjectName) -> OwnedMutexGuard<()> {
-        let found = Arc::clone(lock(&self.held).entry(name.clone()).or_default());
-        found.lock_owned().await
     }
 
     /// Works on the project's repository, on a thread that may block.

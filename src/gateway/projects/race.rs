@@ -134,7 +134,7 @@ impl Projects {
     pub(crate) async fn hold_back(&self, by: &Actor, number: i64) -> Result<(), ProjectsError> {
         let Some(found) = self.swarm.store().submissions().find(number).await? else { return Ok(()) };
         let project = self.find(&found.project)?;
-        let _held = self.hold(&found.project).await;
+        let _held = self.hold(&found.project).await?;
         let found = self.settled(&project, found).await?;
         if found.state == SubmissionState::Merged {
             return Err(super::submission::state_error(&found));
@@ -158,7 +158,7 @@ impl Projects {
             if stays(&found, all) {
                 continue;
             }
-            let _held = self.hold(name).await;
+            let _held = self.hold(name).await?;
             let mut found = self.submission(name, found.id).await?;
             // The tip may have got it before the right was here.
             if UNMERGED.contains(&found.state) {

@@ -138,7 +138,7 @@ impl Projects {
                 detail,
             ))
         };
-        let held = self.hold(name).await;
+        let held = self.hold(name).await?;
         let filter = SubmissionFilter {
             project: Some(name.clone()),
             agent: Some(work.agent.clone()),
@@ -294,7 +294,7 @@ impl Projects {
         if reason.trim().is_empty() || reason.len() > MAX_REASON {
             return Err(ProjectsError::Invalid("the reason is empty or too long".to_owned()));
         }
-        let _held = self.hold(name).await;
+        let _held = self.hold(name).await?;
         let found = self.settled(&self.find(name)?, self.submission(name, number).await?).await?;
         let text = format!("{} sent it back: {reason}", by.party);
         let items: Vec<_> = news(&found, &text, unix_ms()).into_iter().collect();
@@ -315,7 +315,7 @@ impl Projects {
         name: &ProjectName,
         number: i64,
     ) -> Result<Submission, ProjectsError> {
-        let _held = self.hold(name).await;
+        let _held = self.hold(name).await?;
         let found = self.settled(&self.find(name)?, self.submission(name, number).await?).await?;
         let text = format!("it was withdrawn by {}", by.party);
         let items = news(&found, &text, unix_ms()).into_iter().collect();

@@ -341,7 +341,7 @@ impl Train {
             return self.again(checked).await;
         };
         // Held until the row says so too: whoever replaces the submission meanwhile would call it withdrawn.
-        let held = self.projects.hold(&project.name).await;
+        let held = self.projects.hold(&project.name).await?;
         let (branch, name) = (project.branch.clone(), project.name.clone());
         // Somebody may have taken it back, at any gateway, before the right was here.
         let now = self.projects.submission(&name, checked.id).await?;

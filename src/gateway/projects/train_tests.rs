@@ -361,7 +361,7 @@ async fn work_that_is_taken_back_after_its_checks_is_not_merged() {
     let scene = Scene::new(Review::None, &["coder", "tester"]);
     let found = scene.submit("coder", &[("a", "2\n"), ("b", "1\n")]).await.unwrap();
     // The train needs this right before it moves the tip.
-    let held = scene.projects.hold(&name()).await;
+    let held = scene.projects.hold(&name()).await.unwrap();
     let taken_back = async {
         while scene.state(&found).await.checked.is_none() {
             tokio::task::yield_now().await;
