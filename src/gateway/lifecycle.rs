@@ -289,6 +289,8 @@ fn spawn_timed_work(gateway: &Arc<Gateway>, newest: Option<i64>) {
     let races = gateway.races.clone();
     spawn_clock(gateway, move |_, stop| races.clone().run(stop));
     spawn_clock(gateway, schedules::run);
+    // Whichever gateway runs the schedules, each notes its own events for them.
+    tokio::spawn(schedules::note_events(gateway.clone(), gateway.stop.clone()));
     spawn_clock(gateway, |gateway, stop| {
         checkpoint_copies::watch(gateway.live().clone(), gateway.copies.checkpoints.clone(), stop)
     });

@@ -212,7 +212,9 @@ impl Swarm {
         let last = self.store.schedules().last_run(schedule.id).await?;
         // A clock that was set back must not make it wait for days.
         let last = last.filter(|last| *last <= now);
-        let due = last.map_or(*at, |last| last + EVENT_DISTANCE_MS).max((*at).min(now));
+        // The gateway that noted it may have a clock that is ahead.
+        let at = (*at).min(now);
+        let due = last.map_or(at, |last| last + EVENT_DISTANCE_MS).max(at);
         if due > now {
             return Ok(Some(due));
         }
@@ -265,6 +267,9 @@ impl Swarm {
             if matches!(&schedule.timing, Timing::After(after) if after == name) {
                 noted |= self.store.schedules().note_event(schedule.id, id.to_owned(), now).await?;
             }
+        }
+        if noted {
+            self.schedule_changes.notify_one();
         }
         Ok(noted)
     }
