@@ -287,6 +287,8 @@ async fn join_group(home: &Home, store: &Store, instance: &str) -> Result<(), Se
 /// newest row when this process started.
 fn spawn_timed_work(gateway: &Arc<Gateway>, newest: Option<i64>) {
     let races = gateway.races.clone();
+    // A race is ended by one gateway, and each ends its own turns of the copies.
+    tokio::spawn(races.clone().follow_freezes(gateway.stop.clone()));
     spawn_clock(gateway, move |_, stop| races.clone().run(stop));
     spawn_clock(gateway, schedules::run);
     // Whichever gateway runs the schedules, each notes its own events for them.

@@ -20,6 +20,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ use crate::checkpoint::Checkpoints;
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::AgentId;
-use crate::store::{Race, RaceState, Settled, SubmissionState};
+use crate::store::{FreezeState, Race, RaceState, Settled, SubmissionState};
 use crate::swarm::Swarm;
 
 /// Pause between two looks at the races.
@@ -84,6 +85,33 @@ impl Races {
                 return;
             }
         }
+    }
+
+    /// Ends the turns here of each agent that a race freezes, at whichever gateway, until `stop` is cancelled. The gateway that
+    /// settles a race has only its own turns.
+    pub(crate) async fn follow_freezes(self: Arc<Self>, stop: CancellationToken) {
+        let mut frozen = self.swarm.watch_frozen();
+        let mut known = BTreeSet::new();
+        loop {
+            let held = self.held_by_races(&frozen.borrow_and_update());
+            for (agent, _) in held.difference(&known) {
+                if let Some(end) = self.end_turns.get() {
+                    end(agent);
+                }
+            }
+            known = held;
+            let Some(Ok(())) = stop.run_until_cancelled(frozen.changed()).await else { return };
+        }
+    }
+
+    /// Returns the agents that races have frozen, with the times of that: each may be thawed and frozen again.
+    fn held_by_races(&self, frozen: &FreezeState) -> BTreeSet<(AgentId, i64)> {
+        let config = self.swarm.config();
+        let agents = config.agents.iter().map(|agent| &agent.id);
+        let held = agents.filter_map(|agent| Some((agent, frozen.of(agent)?)));
+        held.filter(|(_, freeze)| settle::is_of_race(freeze))
+            .map(|(agent, freeze)| (agent.clone(), freeze.at))
+            .collect()
     }
 
     /// Decides the races that have ended, and does what their states ask for. A failure is tried again at the next look.

@@ -6,9 +6,12 @@ use crate::config::{self, agents};
 use crate::generation::Origin;
 use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::id::AgentId;
-use crate::store::{ChannelState, Race, RaceCopy, RaceState, Settled, Submission, SubmissionState};
+use crate::store::{ChannelState, Freeze, Race, RaceCopy, RaceState, Settled, Submission, SubmissionState};
 use crate::swarm::archive::ArchiveAction;
 use crate::swarm::{Actor, SwarmError};
+
+/// The beginning of the reason for each freeze by a race.
+const PREFIX: &str = "race ";
 
 impl Races {
     /// Brings about everything that the state of a race asks for.
@@ -200,7 +203,12 @@ impl Races {
 
 /// Returns the beginning of the reason for which a race freezes agents.
 fn prefix(race: &Race) -> String {
-    format!("race {}: ", race.id)
+    format!("{PREFIX}{}: ", race.id)
+}
+
+/// Returns `true` if a race froze an agent, and not a person.
+pub(super) fn is_of_race(freeze: &Freeze) -> bool {
+    freeze.by == "system" && freeze.reason.as_ref().is_some_and(|reason| reason.starts_with(PREFIX))
 }
 
 /// Passes over an agent that was removed meanwhile.

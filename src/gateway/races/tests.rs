@@ -17,7 +17,7 @@ use crate::id::{Party, TurnId};
 use crate::project::testing::Sample;
 use crate::project::{ObjectId, ProjectRepository};
 use crate::provider::BoxFuture;
-use crate::store::{ChannelState, Page, Submission, SubmissionState};
+use crate::store::{ChannelState, Freeze, Level, Page, Submission, SubmissionState};
 use crate::swarm::Actor;
 use crate::swarm::channel::ChannelSpec;
 use crate::swarm::lease::Ownership;
@@ -231,6 +231,30 @@ async fn a_gateway_whose_clock_is_ahead_ends_no_copy_too_early() {
     let quiet = CopyFacts { last_at: Some(at), ..CopyFacts::default() };
     assert_eq!(end(at + MAX_DIFFERENCE + idle - 1, quiet), None);
     assert_eq!(end(at + MAX_DIFFERENCE + idle, quiet), Some(CopyEnd::GaveUp));
+}
+
+#[tokio::test]
+async fn a_race_that_another_gateway_ends_ends_the_turns_here() {
+    let team = Team::new();
+    let projects = Arc::new(Projects::new(Arc::clone(&team.swarm)));
+    let here = Arc::new(races(&team, &projects));
+    let (sender, mut ended) = tokio::sync::mpsc::unbounded_channel();
+    here.end_turns_by(move |agent| drop(sender.send(agent.clone())));
+    let stop = CancellationToken::new();
+    let following = tokio::spawn(Arc::clone(&here).follow_freezes(stop.clone()));
+    // The other gateway writes into the database, and a notice has this one read it again.
+    for (agent, by) in [("tester", "human:ann"), ("coder", "system")] {
+        let reason = Some("race 7: another copy has won".to_owned());
+        let freeze = Freeze { at: 1, by: by.to_owned(), reason };
+        let entry = Actor::system().entry("agent.freeze", agent, Level::Yellow, String::new());
+        team.store.freezes().set(agent.parse().unwrap(), Some(freeze), entry, 1).await.unwrap();
+        team.swarm.reload_frozen().await.unwrap();
+    }
+    let first = tokio::time::timeout(Duration::from_secs(30), ended.recv()).await.unwrap();
+    assert_eq!(first.unwrap().as_str(), "coder");
+    stop.cancel();
+    following.await.unwrap();
+    assert!(ended.try_recv().is_err(), "a person's freeze lets the turn go on later");
 }
 
 #[tokio::test]
