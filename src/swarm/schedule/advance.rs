@@ -140,7 +140,9 @@ impl Swarm {
         let ran = self.store.schedules().ran_after(schedule.id, schedule.covered_at.min(now)).await?;
         let ran: BTreeSet<i64> = ran.into_iter().collect();
         let (covered, pruned_until) = (schedule.covered_at, schedule.pruned_until);
-        Ok(plan::plan(&times, schedule.missed, SlotState { covered, pruned_until, ran: &ran }, now))
+        let clock_difference = self.ownership().clock_difference();
+        let state = SlotState { covered, pruned_until, ran: &ran, clock_difference };
+        Ok(plan::plan(&times, schedule.missed, state, now))
     }
 
     /// Takes one step, which is one transaction. Returns `false` if the schedule can't be advanced now.

@@ -23,6 +23,8 @@ pub(crate) struct SlotState<'a> {
     pub(crate) pruned_until: i64,
     /// The slots after `covered`, or after the present time, that have run: the clock was set back since.
     pub(crate) ran: &'a BTreeSet<i64>,
+    /// Milliseconds by which the clock of the gateway that looked last may differ from this one's.
+    pub(crate) clock_difference: i64,
 }
 
 /// A step to be taken. Each is one transaction.
@@ -83,7 +85,8 @@ pub(crate) fn plan(times: &Times, policy: MissedPolicy, state: SlotState<'_>, no
             }
         }
     }
-    let late = |slot: i64| now - slot > GRACE_MS;
+    // A slot that is close by the clock of the gateway before was not missed only because this one's clock is ahead.
+    let late = |slot: i64| now - slot > GRACE_MS + state.clock_difference;
     if policy == MissedPolicy::Skip
         && let Some(slot) = due.pop_front_if(|slot| late(*slot))
     {

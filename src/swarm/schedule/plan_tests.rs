@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::times::{Times, find_zone};
 use super::*;
+use crate::clock::MAX_DIFFERENCE;
 use crate::store::Timing;
 
 const MINUTE: i64 = 60_000;
@@ -12,7 +13,7 @@ fn hourly() -> Times {
 }
 
 fn state(covered: i64, ran: &BTreeSet<i64>) -> SlotState<'_> {
-    SlotState { covered, pruned_until: 0, ran }
+    SlotState { covered, pruned_until: 0, ran, clock_difference: 0 }
 }
 
 fn runs(plan: &Plan) -> Vec<i64> {
@@ -56,6 +57,24 @@ fn missed_slots_follow_their_policy() {
 }
 
 #[test]
+fn a_gateway_whose_clock_is_ahead_takes_no_time_for_missed_by_that() {
+    let none = BTreeSet::new();
+    let now = HOUR + 5 * MINUTE;
+    let alone = plan(&hourly(), MissedPolicy::Skip, state(0, &none), now);
+    assert_eq!((runs(&alone), missed(&alone)), (vec![], 1));
+    let in_group = SlotState { clock_difference: MAX_DIFFERENCE, ..state(0, &none) };
+    let taken_over = plan(&hourly(), MissedPolicy::Skip, in_group, now);
+    assert_eq!((runs(&taken_over), missed(&taken_over)), (vec![HOUR], 0));
+    let too_late = plan(&hourly(), MissedPolicy::Skip, in_group, HOUR + 7 * MINUTE);
+    assert_eq!((runs(&too_late), missed(&too_late)), (vec![], 1));
+    // The clock of the next gateway is right again: nothing runs a second time.
+    let ran = BTreeSet::from([HOUR]);
+    let back = SlotState { clock_difference: MAX_DIFFERENCE, ..state(HOUR, &ran) };
+    let next = plan(&hourly(), MissedPolicy::Skip, back, HOUR - MINUTE);
+    assert_eq!((runs(&next), next.wake_at), (vec![], Some(2 * HOUR)));
+}
+
+#[test]
 fn a_flood_of_missed_slots_is_bounded() {
     let none = BTreeSet::new();
     let every_minute = Times::Every { from: 0, period: MINUTE };
@@ -80,7 +99,7 @@ fn a_clock_that_was_set_back_repeats_nothing() {
     assert_eq!(runs(&fresh), [2 * HOUR]);
     // Rows that are gone can't say what ran, so nothing runs up to their time.
     let none = BTreeSet::new();
-    let pruned = SlotState { covered: 9 * HOUR, pruned_until: 7 * HOUR, ran: &none };
+    let pruned = SlotState { pruned_until: 7 * HOUR, ..state(9 * HOUR, &none) };
     let plan = plan(&hourly(), MissedPolicy::Once, pruned, HOUR);
     assert_eq!(plan, Plan { steps: vec![Step::SetBack], wake_at: Some(8 * HOUR) });
 }
