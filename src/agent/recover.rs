@@ -47,7 +47,7 @@ impl Engine {
     pub async fn recover(&self) -> Result<Vec<InterruptedTurn>, TurnError> {
         let marked = interrupted(self).await?;
         sweep(self).await?;
-        delete_purged_sessions(self).await?;
+        delete_purged_sessions(self, i64::MAX).await?;
         Ok(marked)
     }
 
@@ -101,6 +101,21 @@ impl Engine {
         let found = self.parts.store.sessions().find(key).await?;
         let found = found.filter(|session| session.key.kind() == SessionKind::Request);
         self.forget(found.into_iter().collect()).await
+    }
+
+    /// Deletes what is left of agents that were removed together with their data: their sessions that were last used before
+    /// `before` (Unix milliseconds), and needless files beside transcripts. For a group of gateways, none of which calls
+    /// [`Self::recover`]: others are at work on what is under way.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database fails.
+    pub async fn forget_purged(&self, before: i64) -> Result<(), TurnError> {
+        for agent in self.parts.store.sessions().agents().await? {
+            // Another gateway may be repairing a transcript.
+            drop(swept(self, &agent, false));
+        }
+        delete_purged_sessions(self, before).await
     }
 
     async fn forget(&self, old: Vec<Session>) -> Result<(), TurnError> {
@@ -307,8 +322,8 @@ fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result
     Ok(left)
 }
 
-/// Deletes the sessions of agents that were removed together with their data.
-async fn delete_purged_sessions(engine: &Engine) -> Result<(), TurnError> {
+/// Deletes the sessions of agents that were removed together with their data, if they were last used before `before`.
+async fn delete_purged_sessions(engine: &Engine, before: i64) -> Result<(), TurnError> {
     let config = engine.parts.config.current();
     let gone = engine
         .parts
@@ -320,13 +335,21 @@ async fn delete_purged_sessions(engine: &Engine) -> Result<(), TurnError> {
         .filter(|agent| config.agent(agent).is_none());
     for agent in gone {
         // Removing an agent keeps its transcripts unless a person asked to delete them. Then the sessions stay too.
-        if !engine.home().sessions(&agent).exists() {
-            let sessions = engine.parts.store.sessions().list(Some(&agent), u32::MAX).await?;
+        if has_no_transcripts(engine, &agent) {
+            let mut sessions = engine.parts.store.sessions().list(Some(&agent), u32::MAX).await?;
+            sessions.retain(|session| session.updated_at < before);
             let keys = sessions.into_iter().map(|session| session.key).collect();
             engine.parts.store.sessions().delete(keys).await?;
         }
     }
     Ok(())
+}
+
+/// Returns `true` if an agent has no folder of transcripts. A folder of all agents that is not there, for example because its
+/// file system is not mounted, says nothing about one of them.
+fn has_no_transcripts(engine: &Engine, agent: &AgentId) -> bool {
+    let home = engine.home();
+    home.agents().is_dir() && matches!(home.sessions(agent).try_exists(), Ok(false))
 }
 
 /// Deletes files that a killed process left beside transcripts. No session is deleted for its age here: the owner

@@ -39,6 +39,11 @@ pub(crate) async fn watch(
         let since_look = looked.map(|at| i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX));
         looked = Some(Instant::now());
         let now = unix_ms();
+        if engine.store().is_in_group() {
+            // A gateway without others does it at its start. An agent of the last day may only be unknown here yet.
+            let forgotten = engine.forget_purged(now - DAY).await;
+            log_failure(forgotten, "failed to delete what purged agents have left");
+        }
         let retention = live.current().retention;
         let pause = if retention == Retention::default() {
             // Nothing is to be deleted, so a doubtful clock is no concern.

@@ -97,6 +97,31 @@ async fn sessions_of_a_purged_agent_are_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_group_forgets_old_sessions_of_a_purged_agent_while_it_runs() {
+    let rig = Rig::new();
+    rig.say("hi").await.unwrap();
+    let coder = "coder".parse().unwrap();
+    rig.engine.forget_purged(i64::MAX).await.unwrap();
+    let mut document = rig.config();
+    let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+    agents.as_array_mut().unwrap().retain(|agent| agent["id"] != "coder");
+    document["agents"]["list"].as_array_mut().unwrap().retain(|agent| agent["id"] != "coder");
+    rig.write_config(&document);
+    rig.engine.forget_purged(i64::MAX).await.unwrap();
+    assert_eq!(rig.engine.sessions(None, 10).await.unwrap().len(), 1, "its transcripts are kept");
+    let (agents, away) = (rig.home().root().join("agents"), rig.home().root().join("away"));
+    std::fs::rename(&agents, &away).unwrap();
+    rig.engine.forget_purged(i64::MAX).await.unwrap();
+    std::fs::rename(&away, &agents).unwrap();
+    assert_eq!(rig.engine.sessions(None, 10).await.unwrap().len(), 1, "the files are not mounted");
+    std::fs::remove_dir_all(rig.home().agent(&coder)).unwrap();
+    rig.engine.forget_purged(0).await.unwrap();
+    assert_eq!(rig.engine.sessions(None, 10).await.unwrap().len(), 1, "it was used since");
+    rig.engine.forget_purged(i64::MAX).await.unwrap();
+    assert!(rig.engine.sessions(None, 10).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_sessions_at_once_stay_apart() {
     let rig = Arc::new(Rig::new());
     let mut tasks = tokio::task::JoinSet::new();
