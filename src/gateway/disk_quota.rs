@@ -31,7 +31,7 @@ const MAX_ENTRIES: usize = 500_000;
 /// Longest shown path of a folder, in characters.
 const MAX_PATH: usize = 300;
 
-/// Counts the workspaces until `stop` is cancelled.
+/// Counts the workspaces of this gateway's agents until `stop` is cancelled.
 pub(crate) async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
     let mut disk = DiskMonitor::default();
     while stop.run_until_cancelled(tokio::time::sleep(MIN_INTERVAL)).await.is_some() {
@@ -58,6 +58,10 @@ impl DiskMonitor {
         // An agent that was removed from the configuration must not keep its state for a later agent with the same id.
         self.seen.retain(|id, _| config.agent(id).is_some());
         for agent in config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All) {
+            // Another gateway counts those of its agents.
+            if !swarm.ownership().holds_agent(&agent.id) {
+                continue;
+            }
             let Some(limit) = agent.docker.disk else { continue };
             let is_due = self.seen.get(&agent.id).is_none_or(|seen| seen.next <= now);
             // A frozen agent is not counted again: it is frozen already, and only a person thaws it.

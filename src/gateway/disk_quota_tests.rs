@@ -1,4 +1,5 @@
 use super::*;
+use crate::swarm::lease::Ownership;
 use crate::swarm::testing::Team;
 
 #[tokio::test]
@@ -64,6 +65,21 @@ async fn an_agent_whose_workspace_cannot_be_counted_is_frozen_until_it_can() {
     now += MIN_INTERVAL * 1000;
     disk.look(&team.swarm, now).await;
     assert_eq!(team.swarm.frozen(), [coder], "its limit is the one that is set");
+}
+
+#[tokio::test]
+async fn a_gateway_counts_the_workspaces_of_its_own_agents() {
+    let ownership = Ownership::for_test(&["coder"], &["tester"]);
+    let team = Team::with(|own| own["sandbox"]["disk"] = "32m".into()).owned_by(ownership);
+    for agent in ["coder", "tester"] {
+        let id: AgentId = agent.parse().unwrap();
+        let workspace = team.swarm.config().agent(&id).unwrap().workspace.clone();
+        std::fs::create_dir_all(&workspace).unwrap();
+        std::fs::write(workspace.join("file"), vec![1; 33 << 20]).unwrap();
+    }
+    let mut disk = DiskMonitor::default();
+    disk.look(&team.swarm, Instant::now()).await;
+    assert_eq!(team.swarm.frozen(), ["coder".parse::<AgentId>().unwrap()]);
 }
 
 #[test]

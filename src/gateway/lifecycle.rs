@@ -308,7 +308,8 @@ fn spawn_timed_work(gateway: &Arc<Gateway>, newest: Option<i64>) {
         retention::watch(gateway.engine.clone(), gateway.live().clone(), newest, stop)
     });
     spawn_clock(gateway, push::run);
-    spawn_clock(gateway, |gateway, stop| disk_quota::watch(gateway.swarm.clone(), stop));
+    // Each counts the workspaces of its own agents, whose engines it reaches.
+    tokio::spawn(disk_quota::watch(gateway.swarm.clone(), gateway.stop.clone()));
 }
 
 /// Starts a task that runs while this gateway has the lease of the clock.
