@@ -18,7 +18,9 @@ use crate::clock;
 use crate::config::Config;
 use crate::error::chain;
 use crate::provider::Catalog;
-use crate::store::{Epoch, Lease, LeaseKind, LeaseSubject, LeaseTable, Level, NoticeKind, Store, StoreError};
+use crate::store::{
+    AuditEntry, Epoch, Lease, LeaseKind, LeaseSubject, LeaseTable, Level, NoticeKind, Store, StoreError,
+};
 use crate::swarm::Actor;
 use crate::swarm::lease::{FleetView, LeaseKeeper, LeasePlan, LeaseView, RETRY_MS, next_beat};
 
@@ -84,13 +86,10 @@ async fn step(
 ) -> Result<i64, StoreError> {
     let store = gateway.swarm.store();
     let sent = clock::boot_ms();
-    let beat = store.gateways().beat(epoch, keeper.judging()).await?;
+    let beat = store.gateways().beat(epoch, keeper.judging(), replaced).await?;
     keeper.beaten(sent, &beat);
     for ended in &beat.ended {
         tracing::warn!(epoch = ended.0, "a gateway gave no sign of life and was ended");
-        let detail = format!("run {} gave no sign of life", ended.0);
-        let entry = Actor::system().entry("gateway.replaced", "gateways", Level::Yellow, detail);
-        store.audit().append(entry, clock::unix_ms()).await?;
     }
     let wait = next_beat(epoch, &beat, keeper.judging());
     if let Some(changed) = store.leases().changed(table).await? {
@@ -135,6 +134,12 @@ async fn step(
         publish(keeper, &table.leases);
     }
     Ok(plan.look_in.map_or(wait, |look| look.clamp(SHORTEST_MS, wait.max(SHORTEST_MS))))
+}
+
+/// Returns the row of the audit for a gateway that is ended because it gave no sign of life.
+fn replaced(ended: Epoch) -> AuditEntry {
+    let detail = format!("run {} gave no sign of life", ended.0);
+    Actor::system().entry("gateway.replaced", "gateways", Level::Yellow, detail)
 }
 
 fn plan(

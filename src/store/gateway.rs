@@ -7,10 +7,12 @@
 
 use std::collections::BTreeSet;
 
+use super::audit::{self, AuditEntry};
 use super::notice::NoticeKind;
 use super::sql::{self, Connection, OptionalExtension as _, Row, Transaction};
 use super::subjects::Gateways;
 use super::{Database, Store, StoreError, lease};
+use crate::clock;
 use crate::id::EngineName;
 
 /// The time for which a gateway counts as living after it said so, in milliseconds.
@@ -192,12 +194,18 @@ impl<A> Gateways<&Database<A>> {
 }
 
 impl Gateways<&Store> {
-    /// Says that this gateway lives, and with [`Judging::Yes`] ends those that did not say so in time.
+    /// Says that this gateway lives, and with [`Judging::Yes`] ends those that did not say so in time. The row of the audit
+    /// that `record` returns for each of them is written in the same change: nobody is ended without it.
     ///
     /// # Errors
     ///
     /// Returns [`StoreError::Fenced`] if this gateway was ended.
-    pub(crate) async fn beat(self, epoch: Epoch, judging: Judging) -> Result<Beat, StoreError> {
+    pub(crate) async fn beat(
+        self,
+        epoch: Epoch,
+        judging: Judging,
+        record: impl Fn(Epoch) -> AuditEntry + Send + 'static,
+    ) -> Result<Beat, StoreError> {
         self.write("say that this gateway lives", move |transaction| {
             // The clock is read before anything is derived from it. A change that is held up then ends too few gateways,
             // and says of this one that it lives for too short a time, rather than the opposite.
@@ -223,6 +231,9 @@ impl Gateways<&Store> {
                     "SELECT epoch FROM gateway WHERE ended_at IS NULL AND beat_until <= ?1 ORDER BY epoch";
                 ended = epochs(transaction, silent, [now])?;
                 end(transaction, &ended, epoch, now)?;
+                for gone in &ended {
+                    audit::append(transaction, &record(*gone), clock::unix_ms())?;
+                }
             }
             Ok(Beat { now, was_late, ended, living: living(transaction)? })
         })

@@ -1,6 +1,6 @@
 use super::*;
 use crate::home::Home;
-use crate::store::testing;
+use crate::store::{AuditFilter, testing};
 
 fn new(home: &str) -> NewGateway {
     NewGateway {
@@ -29,7 +29,7 @@ impl Place {
     }
 
     async fn beat(&self, epoch: Epoch, judging: Judging) -> Result<Beat, StoreError> {
-        self.store.gateways().beat(epoch, judging).await
+        self.store.gateways().beat(epoch, judging, testing::replaced).await
     }
 
     async fn living(&self) -> Vec<Epoch> {
@@ -83,6 +83,10 @@ async fn a_gateway_without_a_sign_of_life_is_ended_and_stays_so() {
     let late = place.beat(first, Judging::Yes).await.unwrap_err();
     assert!(matches!(late, StoreError::Fenced { .. }), "{late:?}");
     assert_eq!(place.living().await, [second], "it has ended nobody");
+    let filter = AuditFilter { action: Some("gateway.replaced".to_owned()), ..AuditFilter::default() };
+    let rows = place.store.audit().rows(&filter, 10).await.unwrap();
+    let recorded: Vec<_> = rows.into_iter().map(|row| row.detail).collect();
+    assert_eq!(recorded, [first.0.to_string()], "in the change that ended it, and once");
 }
 
 #[tokio::test]

@@ -133,6 +133,11 @@ pub(crate) async fn register_gateway_alone(store: &Store, new: NewGateway) -> Ep
         .unwrap()
 }
 
+/// Returns the row of the audit for a gateway that was ended.
+pub(crate) fn replaced(ended: Epoch) -> AuditEntry {
+    AuditEntry::new("system", "gateway.replaced", "gateways", Level::Yellow, ended.0.to_string())
+}
+
 /// Returns a gateway of which only its number is known.
 pub(crate) fn living_gateway(epoch: Epoch) -> LivingGateway {
     LivingGateway {
