@@ -20,7 +20,8 @@ use crate::swarm::channel;
 ///
 /// # Errors
 ///
-/// Returns the first error of any turn, after all of them were tried.
+/// Returns an error of any turn, after all of them were tried. If there is one that is not of a single transcript, it is such a
+/// one.
 pub(super) async fn recover(team: &Arc<Team>) -> Result<(), TurnError> {
     recover_matching(team, |_| true).await
 }
@@ -47,10 +48,19 @@ async fn recover_matching(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) ->
         let name = session.clone();
         if let Err(error) = recover_turn(team, turn, session, item).await {
             tracing::error!(error = chain(&error), session = %name, %turn, "failed to take up a turn");
-            failed.get_or_insert(error);
+            // What is wrong with more than one transcript must not be hidden by what is wrong with one.
+            if failed.as_ref().is_none_or(is_of_one_transcript) {
+                failed = Some(error);
+            }
         }
     }
     failed.map_or(Ok(()), Err)
+}
+
+/// Returns `true` for an error of one transcript, which says nothing about other turns. One of a gateway that may have been
+/// replaced concerns all of them.
+pub(super) fn is_of_one_transcript(error: &TurnError) -> bool {
+    matches!(error, TurnError::Transcript(error) if !error.is_cut_off())
 }
 
 async fn recover_turn(
@@ -108,4 +118,23 @@ async fn recover_turn(
         _ => team.interrupted(&work).await?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+    use crate::agent::transcript::TranscriptError;
+    use crate::home::write_fence::CutOff;
+    use crate::store::StoreError;
+
+    #[test]
+    fn only_a_transcript_that_fails_by_itself_leaves_the_others_alone() {
+        let transcript = |source| TurnError::from(TranscriptError::reading(Path::new("/x.jsonl"))(source));
+        assert!(is_of_one_transcript(&transcript(io::ErrorKind::InvalidData.into())));
+        assert!(!is_of_one_transcript(&transcript(io::Error::other(CutOff))));
+        assert!(!is_of_one_transcript(&StoreError::Stopped.into()));
+    }
 }

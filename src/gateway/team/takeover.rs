@@ -56,7 +56,9 @@ async fn take_up(team: &Arc<Team>, agents: &BTreeSet<AgentId>) -> Result<(), Set
     }
     tracing::info!(agents = here.len(), "this gateway takes over agents");
     lost_writes::settle(team, Some(&here)).await?;
-    let refused = watchdog::settle(team).await?;
+    // A turn whose transcript can't be read holds up nobody, as at the start of a gateway without others. The log names it, and
+    // the watchdog tries it again.
+    let refused = watchdog::settle(team).await?.refused;
     // This gateway may have been silent since. The next sign of life brings those that are still its own back here.
     here.retain(|agent| !refused.contains(agent) && ownership.enter_agent(agent).is_some());
     team.gateway.triage.end_old_questions(|agent| here.contains(agent)).await?;

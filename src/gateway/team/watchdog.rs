@@ -62,7 +62,7 @@ pub(super) async fn watch(team: Arc<Team>, mut faults: FaultSubscription, is_beh
                 "failed to settle work that only the database still has as running"
             );
         }
-        if settled.is_ok() && store.trouble().is_none() {
+        if settled.is_ok_and(|settled| settled.is_complete) && store.trouble().is_none() {
             failures = 0;
             continue;
         }
@@ -106,9 +106,22 @@ impl<'o> KeptAgents<'o> {
     }
 }
 
+/// The result of [`settle`].
+#[derive(Debug)]
+pub(super) struct Settled {
+    /// The agents with work that was left alone, because another gateway has them or may have taken them.
+    pub(super) refused: BTreeSet<AgentId>,
+    /// Not set if a turn was left alone because its transcript can't be read. The log names it.
+    pub(super) is_complete: bool,
+}
+
 /// Ends or takes up again the work that is under way in the database and nowhere else, of the agents that this gateway takes
-/// care of. Returns the agents with work that was left alone, because another gateway has them or may have taken them.
-pub(super) async fn settle(team: &Arc<Team>) -> Result<BTreeSet<AgentId>, SettleError> {
+/// care of.
+///
+/// # Errors
+///
+/// Returns an error if the database fails, or if this gateway may have been replaced.
+pub(super) async fn settle(team: &Arc<Team>) -> Result<Settled, SettleError> {
     // One call at a time, because the next one must not settle the same work again.
     let _settling = team.settling.lock().await;
     let store = team.swarm.store();
@@ -120,24 +133,32 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<BTreeSet<AgentId>, Settle
     let after = work_in_progress(store, &mut kept).await?;
     let drift = drift::compare(&before, &running, &after);
     if drift.is_empty() {
-        return Ok(kept.refused);
+        return Ok(Settled { refused: kept.refused, is_complete: true });
     }
     let found = describe(&drift);
     tracing::warn!(found, "the database has work as running that is not; flock settles it");
+    let mut is_complete = true;
     // All four are tried, because a failure of one must not keep the others from being settled.
     let parts: [Result<(), SettleError>; 4] = [
         team.engine.end_lost(&drift.turns).await.map(drop).map_err(Into::into),
         store.usage().settle_reserved(drift.calls).await.map(drop).map_err(Into::into),
-        recover::take_up(team, &drift.given.into_iter().collect()).await.map_err(Into::into),
+        match recover::take_up(team, &drift.given.into_iter().collect()).await {
+            Err(error) if recover::is_of_one_transcript(&error) => {
+                is_complete = false;
+                Ok(())
+            }
+            taken => taken.map_err(Into::into),
+        },
         team.swarm.fail_tasks(&drift.tasks, LOST_REASON).await.map_err(Into::into),
     ];
     team.look.notify_one();
     parts.into_iter().collect::<Result<(), SettleError>>()?;
-    store
-        .audit()
-        .append(Actor::system().entry("state.settle", "turns", Level::Yellow, found), unix_ms())
-        .await?;
-    Ok(kept.refused)
+    // It is tried again until it is complete, and recorded then.
+    if is_complete {
+        let entry = Actor::system().entry("state.settle", "turns", Level::Yellow, found);
+        store.audit().append(entry, unix_ms()).await?;
+    }
+    Ok(Settled { refused: kept.refused, is_complete })
 }
 
 /// Returns the work of the agents that can be kept here. What another gateway works on is under way there.

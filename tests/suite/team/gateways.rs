@@ -246,6 +246,31 @@ fn two_gateways_divide_the_agents_and_one_takes_over_after_a_kill() {
 }
 
 #[test]
+fn a_transcript_that_can_not_be_read_holds_up_no_other_agent() {
+    let Some(pair) = Pair::new() else { return };
+    let (_first, second) = pair.start();
+    Pair::ask(&pair.first, 1);
+    pair.until_answered(&pair.first, 1);
+    Pair::ask(&pair.first, QUESTIONS);
+    pair.until_all_run();
+    let lost = AGENTS.into_iter().find(|agent| pair.has(&pair.second, agent)).unwrap();
+    second.kill();
+    // A folder can't be read as a file, whoever tries it.
+    for entry in std::fs::read_dir(pair.first.file(format!("agents/{lost}/sessions"))).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+    }
+    for agent in AGENTS.into_iter().filter(|agent| *agent != lost) {
+        until_said(&pair.first, "work", agent, &format!("answer {QUESTIONS} of {agent}"));
+    }
+    wait_until("the log names the turn", LIMIT, || {
+        let text = log_text(&pair.first);
+        text.contains("failed to take up a turn").then_some(()).ok_or(text)
+    });
+}
+
+#[test]
 fn a_gateway_that_was_paused_and_replaced_ends_and_changes_nothing() {
     let Some(pair) = Pair::new() else { return };
     let (_first, second) = pair.start();
