@@ -117,7 +117,8 @@ fn gateway(row: &Row<'_>) -> sql::Result<LivingGateway> {
     })
 }
 
-fn living(connection: &Connection<'_>) -> sql::Result<Vec<LivingGateway>> {
+/// Returns the gateways that were not ended, in the order of their starts.
+pub(super) fn living(connection: &Connection<'_>) -> sql::Result<Vec<LivingGateway>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM gateway WHERE ended_at IS NULL ORDER BY epoch"))?
         .query_map((), gateway)?

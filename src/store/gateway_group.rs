@@ -4,6 +4,7 @@
 //! the mark of the folder with the agents' files.
 
 use super::audit::{self, AuditEntry};
+use super::gateway::{self, LivingGateway};
 use super::notice::NoticeKind;
 use super::sql::{self, Connection, OptionalExtension as _, Row};
 use super::subjects::GatewayGroups;
@@ -28,6 +29,16 @@ pub struct SharedConfig {
     pub root: String,
     /// The instance id of the home that wrote it.
     pub by: String,
+}
+
+/// The result of ending the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GroupEnd {
+    Ended,
+    /// There was no group.
+    WasNone,
+    /// This gateway of another home lives, and nothing was changed.
+    InUse(LivingGateway),
 }
 
 const COLUMNS: &str = "files, revision, config, root, changed_by";
@@ -92,15 +103,22 @@ impl GatewayGroups<&Store> {
         .await
     }
 
-    /// Ends the group: the database has one gateway from its next start on. Returns `false` if there was none.
-    pub(crate) async fn end(self, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
+    /// Ends the group, unless a gateway of another home than `own` lives: the database has one gateway from its next start on.
+    ///
+    /// The look at the gateways is in the same change as the end, and so is each start of one. None begins in between.
+    pub(crate) async fn end(self, own: String, entry: AuditEntry, now: i64) -> Result<GroupEnd, StoreError> {
         self.write("end the group of gateways", move |transaction| {
+            let clock = transaction.clock()?;
+            let mut others = gateway::living(transaction)?.into_iter();
+            if let Some(other) = others.find(|other| other.home != own && other.beat_until > clock) {
+                return Ok(GroupEnd::InUse(other));
+            }
             if transaction.execute("DELETE FROM gateway_group", ())? == 0 {
-                return Ok(false);
+                return Ok(GroupEnd::WasNone);
             }
             audit::append(transaction, &entry, now)?;
             transaction.wait_for_disk()?;
-            Ok(true)
+            Ok(GroupEnd::Ended)
         })
         .await
     }
@@ -138,7 +156,8 @@ impl GatewayGroups<&Store> {
 mod tests {
     use super::*;
     use crate::home::Home;
-    use crate::store::{AuditFilter, Level};
+    use crate::store::gateway::{LIFETIME_MS, NewGateway};
+    use crate::store::{AuditFilter, Level, testing};
 
     fn config(text: &str) -> SharedConfig {
         SharedConfig { text: text.to_owned(), root: "/srv/flock".to_owned(), by: "home".to_owned() }
@@ -175,8 +194,36 @@ mod tests {
         assert_eq!((found.files.as_str(), found.revision), ("mark", 2));
         assert_eq!(found.config, config("{\"a\":1}"));
         assert_eq!(group().revision().await.unwrap(), Some(2));
-        assert!(group().end(entry(), 3).await.unwrap());
-        assert!(!group().end(entry(), 4).await.unwrap());
+        let end = |at| group().end("home".to_owned(), entry(), at);
+        assert_eq!(end(3).await.unwrap(), GroupEnd::Ended);
+        assert_eq!(end(4).await.unwrap(), GroupEnd::WasNone);
         assert_eq!(group().revision().await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_group_does_not_end_while_a_gateway_of_another_home_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let store = Store::open(&home).unwrap();
+        let group = || store.gateway_group();
+        assert!(group().make("mark".to_owned(), config("{}"), entry(), 1).await.unwrap());
+        let mut epochs = Vec::new();
+        for home in ["own", "other"] {
+            let new = NewGateway {
+                home: home.to_owned(),
+                name: home.to_owned(),
+                address: "127.0.0.1:18789".to_owned(),
+                version: "1.0.0".to_owned(),
+            };
+            epochs.push(testing::register_gateway(&store, new).await);
+        }
+        let end = || group().end("own".to_owned(), entry(), 2);
+        let refused = end().await.unwrap();
+        assert!(matches!(&refused, GroupEnd::InUse(other) if other.home == "other"), "{refused:?}");
+        assert!(group().find().await.unwrap().is_some());
+        // One that was killed counts as living for as long as it might.
+        testing::silence_gateway(&store, epochs[1], LIFETIME_MS + 1).await;
+        assert_eq!(end().await.unwrap(), GroupEnd::Ended);
     }
 }

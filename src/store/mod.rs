@@ -112,6 +112,7 @@ pub use gateway::{
     Beat, Epoch, Judging, LATE_MS as GATEWAY_LATE_MS, LIFETIME_MS as GATEWAY_LIFETIME_MS, LivingGateway,
     PeerAddress,
 };
+pub(crate) use gateway_group::GroupEnd;
 pub use gateway_group::{GatewayGroup, SharedConfig};
 pub(crate) use health::FaultSubscription;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::gateway::shared_config;
 use crate::home::{Home, atomic, instance};
 use crate::id::hex;
 use crate::process::login;
-use crate::store::{self, GatewayGroup, Level, Store, StoreError};
+use crate::store::{self, GatewayGroup, GroupEnd, Level, Store, StoreError};
 use crate::swarm::Actor;
 
 #[derive(Debug, clap::Args)]
@@ -82,14 +82,16 @@ async fn make(home: &Home, store: &Store) -> Result<bool, Failure> {
 
 async fn end(home: &Home, place: &str, context: &Context) -> Result<Exit, Failure> {
     let store = Store::open(home)?;
-    let (now, living) = store.gateways().living().await?;
-    let own = instance::read(home)?;
-    if let Some(other) = living.iter().find(|other| other.home != own && other.beat_until > now) {
-        let text = format!("another gateway uses the database: that of {} at {}", other.name, other.address);
-        return Err(Failure::new(Kind::Conflict, text).hint("run there: flock stop"));
-    }
     let entry = Actor::human(&login()).entry("gateway.invite", "gateways", Level::Red, "ended".to_owned());
-    let was_there = store.gateway_group().end(entry, unix_ms()).await?;
+    let was_there = match store.gateway_group().end(instance::read(home)?, entry, unix_ms()).await? {
+        GroupEnd::Ended => true,
+        GroupEnd::WasNone => false,
+        GroupEnd::InUse(other) => {
+            let text =
+                format!("another gateway uses the database: that of {} at {}", other.name, other.address);
+            return Err(Failure::new(Kind::Conflict, text).hint("run there: flock stop"));
+        }
+    };
     settle(&store).await?;
     let printer = &context.printer;
     if printer.is_json() {

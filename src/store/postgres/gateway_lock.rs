@@ -82,6 +82,16 @@ impl GatewayLock {
             thread::sleep(PAUSE);
         }
     }
+
+    /// Gives the lock of a connection back.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server fails.
+    pub(super) fn release(session: &Session) -> Result<()> {
+        // The lock of all changes belongs to a transaction, and is not among them.
+        session.batch("SELECT pg_advisory_unlock_all()")
+    }
 }
 
 /// Returns the error for a lock that was not to be had.

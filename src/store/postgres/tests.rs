@@ -658,7 +658,8 @@ async fn gateways_of_a_group_write_beside_each_other_and_each_has_its_own_fence(
     assert!(matches!(late, StoreError::Fenced { .. }), "{late:?}");
     write(&second, 6).await.unwrap();
     // The group ends: as long as one of its gateways lives, no other one is alone.
-    second.gateway_group().end(entry(2), 2).await.unwrap();
+    let ended = second.gateway_group().end("second".to_owned(), entry(2), 2).await.unwrap();
+    assert_eq!(ended, crate::store::GroupEnd::Ended);
     drop(first);
     let refused = Store::open_for_gateway(&place.home, &new_gateway("first")).map(drop).unwrap_err();
     assert!(matches!(refused, StoreError::InUse { .. }), "{refused:?}");

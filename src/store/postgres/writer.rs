@@ -16,7 +16,7 @@ use crate::store::StoreError;
 use crate::store::batch::Batch;
 use crate::store::gateway::{self, Epoch, NewGateway};
 use crate::store::gateway_group;
-use crate::store::sql::{self, Cause, Connection, Result};
+use crate::store::sql::{self, Cause, Connection, Result, Transaction};
 use crate::store::writer::WritingDriver;
 
 /// The pause between two attempts to reach the server that has to say what became of a commit.
@@ -51,14 +51,19 @@ impl WritingSession {
     ///
     /// Returns [`PostgresError::Taken`] if another gateway holds the lock.
     pub(super) fn become_gateway(&mut self, new: &NewGateway) -> Result<()> {
-        let connection = Connection::postgres(&self.session);
-        let sharing = if gateway_group::is_made(&connection)? { Sharing::Group } else { Sharing::Alone };
-        self.lock = Some((GatewayLock::take(&self.session, sharing, None)?, sharing));
         let run = crate::id::hex(&rand::random::<[u8; 16]>());
-        let epoch = connection.in_transaction(|transaction| match sharing {
-            Sharing::Alone => gateway::register_alone(transaction, new, &run),
-            Sharing::Group => gateway::register(transaction, new, &run),
-        })?;
+        let epoch = loop {
+            let connection = Connection::postgres(&self.session);
+            let sharing = sharing_of(&connection)?;
+            let lock = GatewayLock::take(&self.session, sharing, None)?;
+            let registered =
+                connection.in_transaction(|transaction| register(transaction, sharing, new, &run))?;
+            if let Some(epoch) = registered {
+                self.lock = Some((lock, sharing));
+                break epoch;
+            }
+            GatewayLock::release(&self.session)?;
+        };
         let fence = Fence::new(epoch, run);
         fence.prepare(&self.session)?;
         self.fence = Some(fence);
@@ -160,6 +165,29 @@ impl WritingSession {
             }
         }
     }
+}
+
+/// Returns the gateways that the database has at the same time.
+fn sharing_of(connection: &Connection<'_>) -> Result<Sharing> {
+    Ok(if gateway_group::is_made(connection)? { Sharing::Group } else { Sharing::Alone })
+}
+
+/// Adds a gateway that has the lock for this sharing, and returns its number. Returns `None` and adds nothing if a person has
+/// made or ended the group meanwhile: it is the wrong lock then.
+fn register(
+    transaction: &Transaction<'_>,
+    taken: Sharing,
+    new: &NewGateway,
+    run: &str,
+) -> Result<Option<Epoch>> {
+    if sharing_of(transaction)? != taken {
+        return Ok(None);
+    }
+    let epoch = match taken {
+        Sharing::Alone => gateway::register_alone(transaction, new, run)?,
+        Sharing::Group => gateway::register(transaction, new, run)?,
+    };
+    Ok(Some(epoch))
 }
 
 /// Makes a connection for changes. Another flock may have migrated the schema since the last one was made.
