@@ -496,7 +496,7 @@ def settings(facts):
     asked, made, known = asked_settings(facts), collections.Counter(), None
     for row, changes in setting_steps(facts):
         what = f"settings {row['after']['revision']}"
-        if row["after"]["revision"] != row["before"]["revision"] + 1 or known not in (None, row["before"]):
+        if row["after"]["revision"] <= row["before"]["revision"] or known not in (None, row["before"]):
             yield f"{what} were made of {row['before']} and followed {known}"
         known = row["after"]
         if len(changes) > 1:

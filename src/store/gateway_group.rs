@@ -15,7 +15,7 @@ use super::{Database, Store, StoreError};
 pub struct GatewayGroup {
     /// The mark of the folder with the agents' files.
     pub files: String,
-    /// The number of the configuration. A later one has a higher number.
+    /// The number of the configuration. A later one has a higher number, and no other one has the same.
     pub revision: i64,
     pub config: SharedConfig,
 }
@@ -46,6 +46,15 @@ const COLUMNS: &str = "files, revision, config, root, changed_by";
 fn group(row: &Row<'_>) -> sql::Result<GatewayGroup> {
     let config = SharedConfig { text: row.get(2)?, root: row.get(3)?, by: row.get(4)? };
     Ok(GatewayGroup { files: row.get(0)?, revision: row.get(1)?, config })
+}
+
+/// Returns the number of a configuration that comes after the one with the number `known`.
+///
+/// It is not simply the next one. After a restore, or a fail-over to a server that lacks the newest changes, the next number
+/// would be given a second time, as would the first one of another group. A home that has the configuration with that number
+/// would take the other one for its own, and never adopt it.
+fn number_after(known: i64) -> i64 {
+    known.saturating_add(1).saturating_add(rand::random::<u32>().into())
 }
 
 /// Returns `true` if a person has made a group.
@@ -89,8 +98,8 @@ impl GatewayGroups<&Store> {
         self.write("make the group of gateways", move |transaction| {
             let added = transaction.execute(
                 "INSERT INTO gateway_group (id, files, revision, config, root, changed_at, changed_by)
-                 VALUES (1, ?1, 1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
-                (files, config.text, config.root, transaction.clock()?, config.by),
+                 VALUES (1, ?1, ?6, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+                (files, config.text, config.root, transaction.clock()?, config.by, number_after(0)),
             )?;
             if added == 0 {
                 return Ok(false);
@@ -132,12 +141,13 @@ impl GatewayGroups<&Store> {
         recorded: Option<(AuditEntry, i64)>,
     ) -> Result<Option<i64>, StoreError> {
         self.write("share the configuration", move |transaction| {
+            let next = number_after(known);
             let changed = transaction
                 .prepare_cached(
-                    "UPDATE gateway_group SET revision = revision + 1, config = ?2, root = ?3, changed_at = ?4,
+                    "UPDATE gateway_group SET revision = ?6, config = ?2, root = ?3, changed_at = ?4,
                          changed_by = ?5 WHERE revision = ?1",
                 )?
-                .execute((known, config.text, config.root, transaction.clock()?, config.by))?;
+                .execute((known, config.text, config.root, transaction.clock()?, config.by, next))?;
             if changed == 0 {
                 return Ok(None);
             }
@@ -146,7 +156,7 @@ impl GatewayGroups<&Store> {
                 transaction.wait_for_disk()?;
             }
             transaction.tell(NoticeKind::Config, "");
-            Ok(Some(known + 1))
+            Ok(Some(next))
         })
         .await
     }
@@ -154,6 +164,8 @@ impl GatewayGroups<&Store> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::home::Home;
     use crate::store::gateway::{LIFETIME_MS, NewGateway};
@@ -180,24 +192,31 @@ mod tests {
         assert!(group().make("mark".to_owned(), config("{}"), entry(), 1).await.unwrap());
         assert!(!group().make("other".to_owned(), config("[]"), entry(), 2).await.unwrap());
         let by = |name| AuditEntry::new(name, "config.set", "a", Level::Yellow, String::new());
-        assert_eq!(replace(1, "{\"a\":1}", Some((by("human:ann"), 4))).await.unwrap(), Some(2));
-        assert_eq!(
-            replace(1, "{\"b\":1}", Some((by("human:bob"), 5))).await.unwrap(),
-            None,
-            "it is of before"
-        );
+        let first = group().revision().await.unwrap().unwrap();
+        let second = replace(first, "{\"a\":1}", Some((by("human:ann"), 4))).await.unwrap().unwrap();
+        assert!(first > 0 && second > first, "{first} {second}");
+        let late = replace(first, "{\"b\":1}", Some((by("human:bob"), 5))).await.unwrap();
+        assert_eq!(late, None, "it is of before");
         let changes = AuditFilter { action: Some("config".to_owned()), ..AuditFilter::default() };
         let rows = store.audit().rows(&changes, 10).await.unwrap();
         let recorded: Vec<_> = rows.iter().map(|row| (row.actor.as_str(), row.at)).collect();
         assert_eq!(recorded, [("human:ann", 4)], "the refused change is not recorded");
         let found = group().find().await.unwrap().unwrap();
-        assert_eq!((found.files.as_str(), found.revision), ("mark", 2));
+        assert_eq!((found.files.as_str(), found.revision), ("mark", second));
         assert_eq!(found.config, config("{\"a\":1}"));
-        assert_eq!(group().revision().await.unwrap(), Some(2));
+        assert_eq!(group().revision().await.unwrap(), Some(second));
         let end = |at| group().end("home".to_owned(), entry(), at);
         assert_eq!(end(3).await.unwrap(), GroupEnd::Ended);
         assert_eq!(end(4).await.unwrap(), GroupEnd::WasNone);
         assert_eq!(group().revision().await.unwrap(), None);
+    }
+
+    #[test]
+    fn a_number_is_not_given_again_to_another_configuration() {
+        // As after a restore: several configurations follow the same one.
+        let numbers: BTreeSet<i64> = (0..100).map(|_| number_after(7)).collect();
+        assert!(numbers.len() > 90 && numbers.iter().all(|number| *number > 7), "{numbers:?}");
+        assert!(number_after(i64::MAX - 1) > i64::MAX - 1);
     }
 
     #[tokio::test]
