@@ -282,6 +282,11 @@ fn connect_hint(secret: &Path, source: &sql::Error) -> String {
         _ if source.to_string().contains("password missing") => {
             format!("write the password of the database's user to {}, with the mode 600", secret.display())
         }
+        _ if source.to_string().contains("takes no changes") => {
+            "have store.json name the server that takes changes, or all of them, as in postgres://USER@ONE,TWO/DATABASE; a \
+             standby takes changes once it is promoted"
+                .to_owned()
+        }
         _ => "see that the server runs and can be reached, and that store.json has its address".to_owned(),
     }
 }

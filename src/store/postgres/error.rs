@@ -21,6 +21,9 @@ pub enum PostgresError {
     /// The connection could not be made, or broke.
     #[error("there is no connection to PostgreSQL: {0}")]
     Connection(String),
+    /// The server is a standby, or its database is set to be read-only.
+    #[error("the server of PostgreSQL takes no changes: it is a standby, or is set to be read-only")]
+    ReadOnly,
     /// The server did not answer.
     #[error("PostgreSQL gave no answer within {} s", .0.as_millis().div_ceil(1000))]
     NoAnswer(Duration),
@@ -60,7 +63,8 @@ impl PostgresError {
     pub(in crate::store) fn cause(&self) -> Cause {
         match self {
             Self::Server { code, .. } => cause_of(code),
-            Self::Connection(_) | Self::NoAnswer(_) | Self::Busy(_) => Cause::Unreachable,
+            // A standby takes changes once it is promoted.
+            Self::Connection(_) | Self::ReadOnly | Self::NoAnswer(_) | Self::Busy(_) => Cause::Unreachable,
             Self::LostCommit(_) => Cause::Unknown,
             Self::Settings(_) | Self::Taken(_) => Cause::Refused,
             Self::Spoiled | Self::Value(_) | Self::ParameterCount { .. } => Cause::Statement,
@@ -88,9 +92,14 @@ impl From<tokio_postgres::Error> for PostgresError {
         if let Some(value) = error.source().and_then(|source| source.downcast_ref::<ValueError>()) {
             return Self::Value(value.clone());
         }
+        let said = chain(&error);
+        // The driver's own text for a server that is not writable: it has no type for it.
+        if said.contains("database does not allow writes") {
+            return Self::ReadOnly;
+        }
         // What is left are a closed connection, a failure to read or to write it, and messages that make no sense. After
         // any of them the connection is of no use.
-        Self::Connection(chain(&error))
+        Self::Connection(said)
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::text::quoted;
 
@@ -97,6 +97,9 @@ impl Settings {
             match &*key {
                 "sslmode" => mode = Some(encryption(&value)?),
                 "sslrootcert" => root_certificates = Some(PathBuf::from(&*value)),
+                "target_session_attrs" if value != "read-write" => {
+                    return Err("target_session_attrs has to be read-write".to_owned());
+                }
                 _ => {
                     // The server gets all options. Those that flock sets itself hold after them.
                     if key == "options" {
@@ -134,6 +137,8 @@ impl Settings {
                 Encryption::Unchecked | Encryption::Checked => SslMode::Require,
             })
             .application_name("flock")
+            // After a fail-over a standby, or the old primary, may be the first of several servers that answers.
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(PEER_TIMEOUT)
             .keepalives_idle(KEEPALIVE_IDLE)
@@ -297,7 +302,13 @@ mod tests {
             ("postgres://flock@db.example/flock?sslmode=disable", Encryption::Off),
             ("postgres://flock@db.example/flock?sslmode=require", Encryption::Unchecked),
         ] {
-            assert_eq!(parse(address).unwrap().encryption, wanted, "{address}");
+            let settings = parse(address).unwrap();
+            assert_eq!(settings.encryption, wanted, "{address}");
+            let target = settings.config.get_target_session_attrs();
+            assert_eq!(target, TargetSessionAttrs::ReadWrite, "{address}");
+        }
+        for attributes in ["any", "read-only"] {
+            parse(&format!("postgres://f@one,two/f?target_session_attrs={attributes}")).unwrap_err();
         }
         let own = parse("postgres://f@db/f?sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem").unwrap();
         assert_eq!(own.root_certificates(), Some(Path::new("/etc/ca.pem")));
