@@ -31,13 +31,15 @@ pub enum Kind {
     Unreadable = 10,
     /// Another gateway of the group has taken over from this one, which changes nothing any more.
     Replaced = 11,
+    /// A server that flock needs, such as that of the database, can't be reached, or holds up the start.
+    Unreachable = 12,
     /// A defect of flock itself. 70 is `EX_SOFTWARE` of sysexits.h.
     Internal = 70,
 }
 
 impl Kind {
     /// All kinds, for documentation and tests.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Failed,
         Self::Usage,
         Self::NotInitialised,
@@ -49,6 +51,7 @@ impl Kind {
         Self::Damaged,
         Self::Unreadable,
         Self::Replaced,
+        Self::Unreachable,
         Self::Internal,
     ];
 
@@ -73,6 +76,7 @@ impl Kind {
             Self::Damaged => "damaged",
             Self::Unreadable => "unreadable",
             Self::Replaced => "replaced",
+            Self::Unreachable => "unreachable",
             Self::Internal => "internal",
         }
     }

@@ -261,9 +261,11 @@ fn status_of(error: &impl Explain) -> StatusCode {
         Kind::Usage => StatusCode::BAD_REQUEST,
         Kind::Conflict => StatusCode::CONFLICT,
         Kind::NeedsApproval => StatusCode::FORBIDDEN,
-        Kind::DockerUnavailable | Kind::NotRunning | Kind::Unreadable | Kind::Replaced => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Kind::DockerUnavailable
+        | Kind::NotRunning
+        | Kind::Unreadable
+        | Kind::Replaced
+        | Kind::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
         Kind::Failed | Kind::NotInitialised | Kind::NewerHome | Kind::Damaged | Kind::Internal => {
             StatusCode::INTERNAL_SERVER_ERROR
         }

@@ -126,6 +126,16 @@ pub enum StoreError {
         /// Where the other gateway is, and since when.
         by: String,
     },
+    /// The server of the database holds up the start of the gateway.
+    #[error("failed to {what}: the database at {place} holds it up")]
+    HeldUp {
+        /// The operation, as in `become the gateway of the database`.
+        what: &'static str,
+        /// The address of the database.
+        place: String,
+        #[source]
+        source: sql::Error,
+    },
     /// The work is for a database that is a file of the home.
     #[error(
         "failed to {what}: the server at {place} keeps the database, and it has backups and checks of its own"
@@ -270,6 +280,11 @@ impl StoreError {
     }
 }
 
+/// Returns `true` if the server wants a password and there is none. The driver has no code for it.
+fn lacks_password(source: &sql::Error) -> bool {
+    source.to_string().contains("password missing")
+}
+
 /// Returns what helps against the reason why a server can't be connected to.
 fn connect_hint(secret: &Path, source: &sql::Error) -> String {
     match source.sqlstate() {
@@ -279,7 +294,7 @@ fn connect_hint(secret: &Path, source: &sql::Error) -> String {
             secret.display()
         ),
         Some("3D000") => "createdb makes the database on its server".to_owned(),
-        _ if source.to_string().contains("password missing") => {
+        _ if lacks_password(source) => {
             format!("write the password of the database's user to {}, with the mode 600", secret.display())
         }
         _ if source.to_string().contains("takes no changes") => {
@@ -304,6 +319,7 @@ impl StoreError {
             | Self::Disk { .. }
             | Self::Doubtful { .. }
             | Self::Unreachable { .. }
+            | Self::HeldUp { .. }
             | Self::Unknown { .. }
             // The same home has another gateway in a moment.
             | Self::Fenced { .. }
@@ -314,6 +330,14 @@ impl StoreError {
                 source.cause().is_fault()
             }
             _ => false,
+        }
+    }
+
+    /// Returns the error for a start of the gateway that waited in vain at this place, where other errors stay as they are.
+    pub(super) fn of_start(self, place: &str) -> Self {
+        match self {
+            Self::Locked { what, source } => Self::HeldUp { what, place: place.to_owned(), source },
+            other => other,
         }
     }
 
@@ -344,6 +368,17 @@ impl Explain for StoreError {
                 if matches!(source.cause(), Cause::Corrupt | Cause::Unread) =>
             {
                 Kind::Unreadable
+            }
+            Self::Unreachable { .. } | Self::HeldUp { .. } => Kind::Unreachable,
+            // A server that refuses the sign-in was reached.
+            Self::Connect { source, .. } if source.cause() == Cause::Unreachable && !lacks_password(source) => {
+                Kind::Unreachable
+            }
+            // A file may be locked too, and then no server is to blame.
+            Self::Migration { source: source @ sql::Error::Postgres(_), .. }
+                if matches!(source.cause(), Cause::Locked | Cause::Unreachable) =>
+            {
+                Kind::Unreachable
             }
             Self::Beside(error) => error.kind(),
             Self::InUse { .. } | Self::MovedAway { .. } | Self::HalfMoved { .. } => Kind::Conflict,
@@ -386,6 +421,11 @@ impl Explain for StoreError {
             Self::Unreachable { .. } => {
                 Some("see that the server runs and can be reached, then try again".to_owned())
             }
+            Self::HeldUp { .. } => Some(
+                "end what holds the lock of flock's changes there (pg_locks shows it), or what slows the server down, then try \
+                 again"
+                    .to_owned(),
+            ),
             Self::Unknown { .. } => Some("look if the change is there before you make it again".to_owned()),
             Self::Replaced { .. } => Some("flock restart".to_owned()),
             Self::Fenced { .. } => Some("flock status".to_owned()),

@@ -65,10 +65,11 @@ impl Exit {
     }
 
     /// Returns the kind of error that the exit code stands for, if it is no crash and a restart will work once an
-    /// outside cause has passed: a disk that fails to read.
+    /// outside cause has passed: a disk that fails to read, or a server that can't be reached.
     #[must_use]
     pub fn passing(self) -> Option<Kind> {
-        (self == Self::Code(i32::from(Kind::Unreadable.exit_code()))).then_some(Kind::Unreadable)
+        let Self::Code(code) = self else { return None };
+        [Kind::Unreadable, Kind::Unreachable].into_iter().find(|kind| i32::from(kind.exit_code()) == code)
     }
 }
 

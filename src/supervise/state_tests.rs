@@ -174,6 +174,7 @@ fn temporary_failures_are_restarted_without_limit() {
     assert!(state.memory().is_empty(), "it never crashed");
     apply_table(&mut state, &[(now + 1, UnitEvent::Proved, &[], Healthy)]);
     assert_eq!(state.failure(), None);
+    assert_eq!(Exit::Code(12).passing(), Some(Kind::Unreachable));
     // A person can stop it during the delay.
     apply_table(
         &mut state,

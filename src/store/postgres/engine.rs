@@ -10,7 +10,7 @@ use super::listener::Listener;
 use super::server::{Driving, Purpose, Server};
 use super::settings::Settings;
 use super::writer::WritingSession;
-use super::{gateway_lock, schema};
+use super::{gateway_lock, schema, server};
 use crate::error::chain;
 use crate::home::{Home, HomeError};
 use crate::store::audit_chain::ChainHead;
@@ -88,8 +88,13 @@ fn begin_writing(
     place: &str,
     opener: Opener<'_>,
 ) -> Result<(WritingSession, i64, ChainHead), StoreError> {
+    let is_start = matches!(opener, Opener::Gateway(_));
     let begin = || {
         let session = server.connect_driven(Purpose::Write, Driving::Here)?;
+        let failed = |source| StoreError::query("limit the time of statements", source);
+        if is_start {
+            server::limit_statements(&session, true).map_err(failed)?;
+        }
         let mut writing = WritingSession::new(session);
         if let Opener::Gateway(new) = opener {
             let begun = writing.become_gateway(new);
@@ -100,11 +105,15 @@ fn begin_writing(
         let identity =
             identity.map_err(|source| StoreError::query("tell this database from others", source))?;
         let head = audit_chain::open(&Connection::postgres(session), &home.audit_head())?;
+        if is_start {
+            server::limit_statements(session, false).map_err(failed)?;
+        }
         Ok((writing, identity, head))
     };
     // On a thread of its own: the caller's may belong to a runtime, on which the connection can't be waited for.
     let begun = thread::scope(|scope| scope.spawn(begin).join());
-    begun.unwrap_or_else(|panic| resume_unwind(panic))
+    let begun: Result<_, StoreError> = begun.unwrap_or_else(|panic| resume_unwind(panic));
+    begun.map_err(|error| if is_start { error.of_start(place) } else { error })
 }
 
 impl Engine {

@@ -17,7 +17,7 @@ use super::text::quoted;
 use super::{PostgresError, tls, wait};
 use crate::config::secret;
 use crate::home::Home;
-use crate::store::{ReadDeadline, StoreError};
+use crate::store::{ReadDeadline, StoreError, sql};
 
 /// The name of the secret with the password, if the home names no other.
 pub(in crate::store) const DEFAULT_SECRET: &str = "postgres";
@@ -25,6 +25,8 @@ pub(in crate::store) const DEFAULT_SECRET: &str = "postgres";
 /// The longest time that a statement may take on the server. It is for statements that hang: none of flock's own takes
 /// nearly as long.
 const STATEMENT_TIMEOUT: Duration = Duration::from_mins(1);
+/// The same while a gateway starts. Its supervisor would take a longer wait, as for a table that somebody has locked, for a crash.
+const START_STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time after which the server ends a transaction whose client does nothing.
 const IDLE_TRANSACTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// The same for changes. They hold the lock of all changes: if a process is paused in the middle of one, or cut off, all gateways
@@ -226,6 +228,16 @@ pub(super) async fn connect(
         }
     }
     config.connect(tls).await
+}
+
+/// Sets the time that a statement of this connection may take on the server: less while a gateway starts.
+///
+/// # Errors
+///
+/// Returns an error if the server fails.
+pub(super) fn limit_statements(session: &Session, is_start: bool) -> sql::Result<()> {
+    let limit = if is_start { START_STATEMENT_TIMEOUT } else { STATEMENT_TIMEOUT };
+    session.batch(&format!("SET statement_timeout = {}", limit.as_millis()))
 }
 
 async fn until_its_end(task: Task) {

@@ -1182,12 +1182,14 @@ fn a_wrong_password_says_where_the_right_one_belongs() {
     let missing = refused(&home);
     let path = home.secrets().join("postgres").display().to_string();
     assert!(missing.hint().unwrap().contains(&path), "{missing:?}");
+    assert_eq!(missing.kind(), crate::error::Kind::Failed, "the server was reached");
     std::fs::create_dir(home.secrets()).unwrap();
     crate::config::secret::set(&home, "postgres", "hunter2").unwrap();
     let wrong = refused(&home);
     assert_eq!(*given.lock().unwrap(), "hunter2");
     assert!(matches!(wrong, StoreError::Connect { .. }), "{wrong:?}");
     assert!(wrong.hint().unwrap().contains(&path));
+    assert_eq!(wrong.kind(), crate::error::Kind::Failed);
     let said = format!("{} {wrong:?} {:?}", crate::error::chain(&wrong), wrong.hint());
     assert!(
         said.contains("28P01") && said.contains(&port.to_string()) && !said.contains("hunter2"),
@@ -1227,6 +1229,19 @@ fn a_server_that_is_not_there_is_named() {
         "{refused:?}"
     );
     assert!(refused.hint().unwrap().contains("store.json"));
+    assert_eq!(refused.kind(), crate::error::Kind::Unreachable);
+}
+
+#[test]
+fn a_gateway_whose_start_waits_in_vain_for_the_lock_says_so() {
+    let Some(place) = Place::new() else { return };
+    drop(place.open());
+    let other = place.session();
+    other.batch(&format!("SELECT pg_advisory_lock({})", other.server.settings.lock_key())).unwrap();
+    let held_up = Store::open_for_gateway(&place.home, &new_gateway("first")).map(drop).unwrap_err();
+    assert!(matches!(&held_up, StoreError::HeldUp { .. }), "{held_up:?}");
+    assert_eq!(held_up.kind(), crate::error::Kind::Unreachable);
+    assert!(held_up.to_string().contains("become the gateway") && held_up.hint().unwrap().contains("pg_locks"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
