@@ -70,7 +70,7 @@ fn is_comment(bytes: &[u8], line: usize, column: usize) -> bool {
     [&b"//"[..], b"/*", b"#"].iter().any(|begin| rest.starts_with(begin))
 }
 
-pub(super) fn shape(home: &Home, problem: Problem) -> ConfigError {
+pub(crate) fn shape(home: &Home, problem: Problem) -> ConfigError {
     // The typed view has no line numbers. The file is read again, only to name the line in the message.
     let line = atomic::read(&home.config(), CAP).ok().flatten().and_then(|bytes| {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);

@@ -16,6 +16,7 @@ use crate::config::{self, ConfigError, file};
 use crate::error::{Explain, Kind, chain};
 use crate::home::{Home, HomeError, atomic};
 use crate::store::{GatewayGroup, NoticeKind, SharedConfig, Store, StoreError};
+use crate::sync::lock;
 
 /// Longest time between two looks. A notice of another gateway comes at once.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -109,6 +110,22 @@ pub(crate) fn check_files(home: &Home, group: &GatewayGroup) -> Result<(), Share
         return Ok(());
     }
     Err(SharedConfigError::OtherFiles { path: home.files().to_owned() })
+}
+
+/// Checks that this home can use the configuration of the group, unless it has it already.
+///
+/// # Errors
+///
+/// Returns the reason why it is not usable here, or an error if a file can't be read.
+pub(crate) fn check_usable(home: &Home, group: &GatewayGroup) -> Result<(), SharedConfigError> {
+    if Base::read(home)?.is_some_and(|base| base.revision == group.revision) {
+        return Ok(());
+    }
+    let theirs: Value = serde_json::from_str(&group.config.text).map_err(SharedConfigError::Malformed)?;
+    let own = file::read_document(home)?.1;
+    let after = adopted(&theirs, &own, Path::new(&group.config.root), home);
+    config::parse::config(&after, home).map_err(|problem| file::shape(home, problem))?;
+    Ok(())
 }
 
 /// Returns what the file of this home shares with others.
@@ -261,6 +278,11 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
         let alone = gateway.sharing.lock().await;
         let shared = synchronise(gateway.home(), store, &gateway.instance).await;
         drop(alone);
+        *lock(&gateway.sharing_problem) = match &shared {
+            // The state of the storage says so.
+            Ok(_) | Err(SharedConfigError::Store(_)) => None,
+            Err(error) => Some(format!("that of the group can't be used here: {}", chain(error))),
+        };
         match shared {
             Ok(Sharing::Same) => problem.clear(),
             // The change takes effect at the first look at the configuration.
@@ -288,6 +310,25 @@ pub(super) async fn run(gateway: Arc<Gateway>) {
 mod tests {
     use super::*;
     use crate::config::{edit, starter};
+
+    #[test]
+    fn a_configuration_that_is_not_usable_here_is_said_until_it_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let mut document = starter::document(&home, None, "token", 3779);
+        atomic::write(&home.config(), &edit::render(&document), 0o600).unwrap();
+        let group = |document: &Value, revision| {
+            let config = shared(&home, "other", &shared_part(document));
+            GatewayGroup { files: String::new(), revision, config }
+        };
+        check_usable(&home, &group(&document, 1)).unwrap();
+        document["plugins"]["entries"]["flock"]["config"]["maxAgents"] = "many".into();
+        let refused = check_usable(&home, &group(&document, 2)).unwrap_err();
+        assert!(chain(&refused).contains("maxAgents"), "{refused:?}");
+        Base { revision: 2, config: Value::Null }.write(&home).unwrap();
+        check_usable(&home, &group(&document, 2)).unwrap();
+    }
 
     #[test]
     fn a_change_that_the_database_has_leaves_what_was_changed_in_the_file_meanwhile() {

@@ -140,6 +140,8 @@ pub struct Gateway {
     pub(crate) peer_key: OnceLock<PeerKey>,
     /// Held while the configuration is changed for a person, or shared with the other gateways of a group.
     pub(super) sharing: tokio::sync::Mutex<()>,
+    /// The reason why the configuration of the other gateways of a group is not used here.
+    pub(super) sharing_problem: Mutex<Option<String>>,
     pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
@@ -204,6 +206,7 @@ impl Gateway {
                 vapid: VapidKeyCell::default(),
                 peer_key: OnceLock::new(),
                 sharing: tokio::sync::Mutex::default(),
+                sharing_problem: Mutex::default(),
                 limits: parts.limits,
                 port: parts.port,
                 instance: parts.instance,
@@ -410,10 +413,10 @@ impl Gateway {
         Ok(ticket)
     }
 
-    /// Returns the reason why the configuration on disk is not used, or `None` if it is used.
+    /// Returns the reason why the configuration on disk, or that of the group, is not used, or `None` if both are.
     #[must_use]
     pub(crate) fn config_problem(&self) -> Option<String> {
-        self.live.problem()
+        self.live.problem().or_else(|| lock(&self.sharing_problem).clone())
     }
 
     /// Returns an agent of the newest configuration.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use super::check::Check;
 use crate::cli::database;
 use crate::config::Config;
+use crate::error::chain;
 use crate::gateway::{ability, shared_config};
 use crate::home::{Home, instance};
 use crate::id::AgentId;
@@ -33,6 +34,10 @@ pub(crate) fn all(home: &Home, config: &Config) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Err(error) = shared_config::check_files(home, &group) {
         checks.push(Check::failed(NAME, error.into()));
+    } else if let Err(error) = shared_config::check_usable(home, &group) {
+        let text = format!("this home can't use the configuration of the other gateways: {}", chain(&error));
+        let mend = "mend that setting at a gateway that uses it, or update this one: flock update";
+        checks.push(Check::bad(NAME, text, mend));
     }
     living.retain(|gateway| gateway.beat_until > now);
     let agents = |gateway: &LivingGateway| {
