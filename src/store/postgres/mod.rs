@@ -11,6 +11,7 @@ mod error;
 mod fence;
 mod gateway_lock;
 mod held_rows;
+mod hosts;
 mod listener;
 mod read_pool;
 mod runtime;

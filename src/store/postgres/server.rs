@@ -1,5 +1,6 @@
 //! A server, and new connections to it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::runtime::{OwnRuntime, Runtime};
 use super::session::{Session, Waiter};
 use super::settings::{Encryption, Settings};
 use super::text::quoted;
-use super::{PostgresError, tls, wait};
+use super::{PostgresError, hosts, tls, wait};
 use crate::config::secret;
 use crate::home::Home;
 use crate::store::{ReadDeadline, StoreError, sql};
@@ -208,12 +209,27 @@ impl Server {
     }
 }
 
-/// Connects with the password in `config`, encrypted or not.
+/// Connects with the password in `config`, encrypted or not, to the first of its servers that takes changes.
 ///
 /// # Errors
 ///
-/// Returns the reason of the server, or of the network.
+/// Returns the reason of a server, or of the network.
 pub(super) async fn connect(
+    config: Config,
+    encryption: Encryption,
+    tls: MakeRustlsConnect,
+) -> Result<(Client, Task), tokio_postgres::Error> {
+    // The driver would wait for one that stands still, and ask no other.
+    let each = hosts::each(&config).into_iter();
+    let mut attempts: VecDeque<_> =
+        each.map(|host| Box::pin(connect_to(host, encryption, tls.clone()))).collect();
+    match attempts.pop_front() {
+        Some(first) => hosts::first_of(first, attempts.into()).await,
+        None => connect_to(config, encryption, tls).await,
+    }
+}
+
+async fn connect_to(
     config: Config,
     encryption: Encryption,
     tls: MakeRustlsConnect,

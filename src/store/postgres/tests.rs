@@ -1198,18 +1198,24 @@ fn a_wrong_password_says_where_the_right_one_belongs() {
 }
 
 #[test]
+fn a_server_that_stands_still_before_another_one_holds_nothing_up() {
+    let Some(place) = Place::new() else { return };
+    // The kernel takes the connection, and nobody ever answers.
+    let still = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = still.local_addr().unwrap().port();
+    let (_folder, home) = place.sharing(&place.server.replacen('@', &format!("@127.0.0.1:{port},"), 1));
+    drop(Store::open(&home).unwrap());
+}
+
+#[test]
 fn a_server_that_takes_no_changes_is_refused_with_what_to_do() {
     let Some(place) = Place::new() else { return };
     drop(place.open());
-    let path = place.home.store_location();
-    let mut location: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     // A standby says the same of its transactions.
-    let address = location["postgres"].as_str().unwrap();
-    let separator = if address.contains('?') { '&' } else { '?' };
-    let changed = format!("{address}{separator}options=-c%20default_transaction_read_only%3Don");
-    location["postgres"] = changed.into();
-    std::fs::write(&path, location.to_string()).unwrap();
-    let refused = Store::open(&place.home).map(drop).unwrap_err();
+    let separator = if place.server.contains('?') { '&' } else { '?' };
+    let options = "options=-c%20default_transaction_read_only%3Don";
+    let (_folder, home) = place.sharing(&format!("{}{separator}{options}", place.server));
+    let refused = Store::open(&home).map(drop).unwrap_err();
     assert!(crate::error::chain(&refused).contains("takes no changes") && refused.may_pass(), "{refused:?}");
     assert!(refused.hint().unwrap().contains("promoted"), "{:?}", refused.hint());
 }
