@@ -170,9 +170,10 @@ fn unit_failure(status: &SupervisorStatus, unit: &UnitStatus) -> Failure {
     let hint = match kind {
         Kind::Damaged => "flock restore".to_owned(),
         Kind::Unreadable => KERNEL_LOG_HINT.to_owned(),
-        Kind::Unreachable => "see that the server of the database runs, answers and can be reached, and that store.json has \
-                              its address"
-            .to_owned(),
+        Kind::Unreachable => {
+            "see that the server of the database runs, answers and can be reached, and that store.json has its address"
+                .to_owned()
+        }
         _ => format!("flock logs {}", unit.name),
     };
     Failure::new(kind, message).hint(hint)
