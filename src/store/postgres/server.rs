@@ -26,7 +26,7 @@ pub(in crate::store) const DEFAULT_SECRET: &str = "postgres";
 /// The longest time that a statement may take on the server. It is for statements that hang: none of flock's own takes
 /// nearly as long.
 const STATEMENT_TIMEOUT: Duration = Duration::from_mins(1);
-/// The same while a gateway starts. Its supervisor would take a longer wait, as for a table that somebody has locked, for a crash.
+/// The same while a gateway starts. Its supervisor would take a longer wait, as for a table that is locked, for a crash.
 const START_STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time after which the server ends a transaction whose client does nothing.
 const IDLE_TRANSACTION_TIMEOUT: Duration = Duration::from_mins(1);
