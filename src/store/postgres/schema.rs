@@ -30,8 +30,9 @@ pub(super) struct Migration {
 pub(super) const MIGRATIONS: &[Migration] =
     &[Migration { text: include_str!("migrations/001.sql"), oldest: 1 }];
 
-/// The time for which a migration waits for another home's, which has to finish first, and for tables that others use.
-const LOCK_LIMIT: Duration = Duration::from_mins(1);
+/// The time for which a migration waits for another home's, which has to finish first, and for tables that others use. It ends
+/// before the minute in which a supervisor waits for a gateway: the start then says what it waited for, and is tried again.
+const LOCK_LIMIT: Duration = Duration::from_secs(45);
 
 /// The time for which a statement of a migration waits for a table. All gateways wait for the migration meanwhile, and have to
 /// say that they live. It is also less than the time after which a server looks for transactions that wait for each other (a
