@@ -84,9 +84,8 @@ struct Parts {
 
 impl Parts {
     async fn read(reader: &Reader) -> Self {
-        let waiting = |rows: Vec<RequestRow>| {
-            rows.iter().filter(|row| row.state == RequestState::Waiting).count()
-        };
+        let waiting =
+            |rows: Vec<RequestRow>| rows.iter().filter(|row| row.state == RequestState::Waiting).count();
         Self {
             freezes: reader.freezes().state().await,
             asleep: reader.agents().states().await.map(asleep),

@@ -321,8 +321,8 @@ fn requests(home: &Home) -> Option<Vec<(String, String)>> {
 
 fn receipts(home: &Home) -> Option<Vec<(String, String)>> {
     let filter = ReceiptFilter::default();
-    let all =
-        database::read_typing(home, async |reader| reader.receipts().list(&filter, MAX_VALUES).await).ok()??;
+    let all = database::read_typing(home, async |reader| reader.receipts().list(&filter, MAX_VALUES).await)
+        .ok()??;
     let described = |one: &StoredReceipt| format!("{} of {}", one.branch, one.author);
     // Twelve digits tell receipts apart, and fit into a line.
     Some(all.iter().map(|one| (one.id.chars().take(12).collect(), description(&described(one)))).collect())

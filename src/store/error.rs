@@ -371,7 +371,9 @@ impl Explain for StoreError {
             }
             Self::Unreachable { .. } | Self::HeldUp { .. } => Kind::Unreachable,
             // A server that refuses the sign-in was reached.
-            Self::Connect { source, .. } if source.cause() == Cause::Unreachable && !lacks_password(source) => {
+            Self::Connect { source, .. }
+                if source.cause() == Cause::Unreachable && !lacks_password(source) =>
+            {
                 Kind::Unreachable
             }
             // A file may be locked too, and then no server is to blame.

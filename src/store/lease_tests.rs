@@ -101,7 +101,10 @@ async fn what_an_ended_gateway_owned_is_free_in_the_same_change() {
     place.take(first, &["coder", "writer"]).await;
     testing::silence_gateway(&place.store, first, LIFETIME_MS).await;
     assert!(place.take(second, &["coder"]).await.is_empty(), "silence alone frees nothing");
-    assert_eq!(place.store.gateways().beat(second, Judging::Yes, testing::replaced).await.unwrap().ended, [first]);
+    assert_eq!(
+        place.store.gateways().beat(second, Judging::Yes, testing::replaced).await.unwrap().ended,
+        [first]
+    );
     assert_eq!(place.owners().await, [("coder".to_owned(), None), ("writer".to_owned(), None)]);
     let refused = place.store.leases().take(first, agents(&["coder"])).await.unwrap_err();
     assert!(matches!(refused, StoreError::Fenced { .. }), "{refused:?}");
@@ -130,7 +133,10 @@ async fn all_leases_are_read_again_after_each_change_and_only_then() {
     place.store.agents().rename(id("writer"), id("author"), entry, 1).await.unwrap();
     assert!(place.have_changed(&mut known).await);
     testing::silence_gateway(&place.store, first, LIFETIME_MS).await;
-    assert_eq!(place.store.gateways().beat(second, Judging::Yes, testing::replaced).await.unwrap().ended, [first]);
+    assert_eq!(
+        place.store.gateways().beat(second, Judging::Yes, testing::replaced).await.unwrap().ended,
+        [first]
+    );
     assert!(place.have_changed(&mut known).await && !place.have_changed(&mut known).await);
     // A server that lacks the newest changes, and has the text that it had before them.
     let restore = |transaction: &Transaction<'_>| {

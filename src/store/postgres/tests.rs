@@ -1247,7 +1247,9 @@ fn a_gateway_whose_start_waits_in_vain_for_the_lock_says_so() {
     let held_up = Store::open_for_gateway(&place.home, &new_gateway("first")).map(drop).unwrap_err();
     assert!(matches!(&held_up, StoreError::HeldUp { .. }), "{held_up:?}");
     assert_eq!(held_up.kind(), crate::error::Kind::Unreachable);
-    assert!(held_up.to_string().contains("become the gateway") && held_up.hint().unwrap().contains("pg_locks"));
+    assert!(
+        held_up.to_string().contains("become the gateway") && held_up.hint().unwrap().contains("pg_locks")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
