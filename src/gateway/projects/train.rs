@@ -165,7 +165,7 @@ impl Train {
             return Ok(false);
         };
         let project = self.projects.find(name)?;
-        match self.take(&project, &next).await {
+        match Box::pin(self.take(&project, &next)).await {
             // Somebody withdrew or replaced it meanwhile.
             Err(ProjectsError::State { .. }) => Ok(true),
             done => done.map(|()| true),

@@ -274,7 +274,7 @@ impl Races {
             let rest = if race.dropped_at.is_some() { ", and its losers are dropped" } else { "" };
             return Err(RacesError::State { race: number, state: race.state, rest });
         };
-        self.settle(&dropped).await?;
+        Box::pin(self.settle(&dropped)).await?;
         self.find(number).await
     }
 }

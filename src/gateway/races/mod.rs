@@ -142,7 +142,7 @@ impl Races {
             _ if race.settled == Settled::No => race,
             _ => return Ok(()),
         };
-        self.settle(&race).await
+        Box::pin(self.settle(&race)).await
     }
 
     /// Returns `true` if the winner's submission is merged, or still waits as if nothing were decided.
