@@ -235,7 +235,7 @@ printf '#!/bin/sh\\nexit 101\\n' > \"$root/usr/sbin/policy-rc.d\"
 chmod 755 \"$root/usr/sbin/policy-rc.d\"
 mount -t proc proc \"$root/proc\" 2>/dev/null || :
 ended=0
-env HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+env HOME=/root TMPDIR=/tmp PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
   chroot \"$root\" sh -euc \"$install\" flock-image \"$@\" || ended=$?
 umount \"$root/proc\" 2>/dev/null || :
 mv \"$root/etc/hosts.flock\" \"$root/etc/hosts\"
