@@ -78,6 +78,7 @@ pub(crate) async fn age_request(store: &Store, request: &str, by: i64) {
 /// [`location`] says of others. `standalone/postgres.sh` does not run those of the store that never use a server.
 const OF_SQLITE: &[&str] = &[
     "backup::tests::",
+    "gateway::team::storage_probe::",
     "store::agent_rename::",
     "store::location::",
     "store::sqlite::",
