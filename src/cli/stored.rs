@@ -131,6 +131,6 @@ mod tests {
         assert_eq!(parts, PARTS);
         let hint = state.unread[0].hint.as_deref().unwrap();
         assert!(hint.contains("store.json"), "{hint}");
-        assert_eq!((state.approvals_waiting, state.failure), (None, Some(Kind::Failed)));
+        assert_eq!((state.approvals_waiting, state.failure), (None, Some(Kind::Unreachable)));
     }
 }

@@ -191,7 +191,8 @@ async fn an_agent_is_free_once_no_gateway_of_the_group_has_it_or_will_take_it() 
     };
     let owner = testing::register_gateway(store, new).await;
     assert_eq!(removal.is_free().await.unwrap(), Some(false), "it may take the agent");
-    store.gateway_group().replace_config(1, config("{}".into()), None).await.unwrap();
+    let known = store.gateway_group().revision().await.unwrap().unwrap();
+    store.gateway_group().replace_config(known, config("{}".into()), None).await.unwrap();
     assert_eq!(removal.is_free().await.unwrap(), Some(true));
     let subject = BTreeSet::from([LeaseSubject::agent(&coder())]);
     store.leases().take(owner, subject.clone()).await.unwrap();

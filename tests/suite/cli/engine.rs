@@ -44,15 +44,15 @@ fn commands_show_what_they_know_without_the_server_of_the_database() {
         let unread = said["unread"].as_array().unwrap().iter();
         unread.map(|unread| unread["part"].as_str().unwrap().to_owned()).collect()
     };
-    let engines = home.flock(["engine", "list", "--json"]).fails(1).json();
+    let engines = home.flock(["engine", "list", "--json"]).fails(12).json();
     assert_eq!(parts(&engines), ["placements"], "{engines:#}");
     assert_eq!(
         (&engines["engines"][0]["name"], &engines["engines"][0]["agents"]),
         (&"local".into(), &Value::Null)
     );
-    let table = home.flock(["engine", "list"]).fails(1);
+    let table = home.flock(["engine", "list"]).fails(12);
     assert!(table.stdout.contains("not known") && table.stderr.contains("placements"), "{table:?}");
-    let agents = home.flock(["list", "--json"]).fails(1).json();
+    let agents = home.flock(["list", "--json"]).fails(12).json();
     assert_eq!(parts(&agents), ["freezes", "sleep"], "{agents:#}");
     assert_eq!(agents["agents"][0]["id"], "orchestrator");
     let status = home.flock(["status", "--json"]).fails(4).json();
@@ -63,7 +63,7 @@ fn commands_show_what_they_know_without_the_server_of_the_database() {
         |check: &&Value| check["message"].as_str().unwrap().contains("failed to connect to the database");
     let told: Vec<&Value> = checks.filter(names_it).map(|check| &check["name"]).collect();
     assert_eq!(told, ["database"], "{doctor:#}");
-    let refused = home.flock(["add", "coder", "--no-container"]).fails(1).stderr;
+    let refused = home.flock(["add", "coder", "--no-container"]).fails(12).stderr;
     assert!(refused.contains("failed to connect to the database"), "{refused}");
 }
 

@@ -45,7 +45,7 @@ fn what_is_wrong_is_said_with_the_command_that_helps() {
     assert!(run.stderr.contains("a file of the home"), "{run:?}");
     let port = crate::support::home::free_port();
     let address = format!("postgres://flock@127.0.0.1:{port}/flock");
-    let run = home.flock(["home", "move", "--to", &address, "--json"]).fails(1);
+    let run = home.flock(["home", "move", "--to", &address, "--json"]).fails(12);
     let error = run.json()["error"].clone();
     assert!(error["message"].as_str().unwrap().contains(&format!("127.0.0.1:{port}/flock")), "{error}");
     assert!(
@@ -219,7 +219,7 @@ fn a_backup_and_a_restore_without_the_server_leave_nothing() {
     let address = format!("postgres://flock@127.0.0.1:{port}/flock");
     let other = home.outside().join("other").display().to_string();
     let line = ["--home", &other, "restore", &file];
-    let failed = home.flock([&line[..], &["--to", &address]].concat()).fails(1);
+    let failed = home.flock([&line[..], &["--to", &address]].concat()).fails(12);
     assert!(failed.stderr.contains(&format!("127.0.0.1:{port}/flock")), "{failed:?}");
     assert!(!home.outside().join("other").exists() && home.drafts().is_empty(), "{:?}", home.drafts());
     for wrong in
