@@ -11,14 +11,14 @@ import sys
 import threading
 import time
 
-from checking import HOME, check, finish, until
+from checking import FLOCK, HOME, check, finish, until
 from fleet_checker import IN_FORCE, RESET, RULES, judge, origins, setting_steps, takeovers, unanswered, under_way
 from fleet_clients import AGENTS, SILENT, Client, History, Watcher, up
 from fleet_doctored import missed, self_test
 from fleet_facts import QUERIES, gather, rows
 from fleet_faults import Faults
-from fleet_plan import ALWAYS, KINDS, plan, say
-from fleet_stage import Fleet
+from fleet_plan import ALWAYS, KINDS, STEPS, UPDATE, plan, say
+from fleet_stage import GATEWAYS, Fleet
 
 UNSETTLED = {
     "turns": "SELECT id, session FROM flock.turn WHERE state = 'running'",
@@ -42,9 +42,16 @@ def options():
     parser.add_argument("--scenario", action="store_true", help="has the team of the scenario work before the faults")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--people", type=int, default=6)
+    parser.add_argument("--update", type=os.path.abspath, metavar="PROGRAM",
+                        help="has gateways change to this flock, the next version, and back")
     parser.add_argument("--without", action="append", default=[], metavar="KIND", help="leaves a kind of faults out")
     parser.add_argument("--self-test", action="store_true", help="tries the judge on doctored histories, and nothing else")
-    return parser.parse_args()
+    wanted = parser.parse_args()
+    if wanted.update and not os.access(wanted.update, os.X_OK):
+        parser.error(f"no program at {wanted.update}")
+    if wanted.update and os.path.samefile(wanted.update, FLOCK):
+        parser.error(f"{wanted.update} is the program that the gateways have already")
+    return wanted
 
 
 def settle(server):
@@ -137,8 +144,9 @@ def campaign(fleet, history, wanted):
     clients = [Client(number, fleet.gateways, history, wanted.seed) for number in range(wanted.people)]
     for client in clients:
         client.start()
-    chosen = plan(wanted.seed, wanted.faults, long=wanted.long, minute=wanted.minute, without=wanted.without, engines=len(fleet.engines))
-    late = []
+    chosen = plan(wanted.seed, wanted.faults, long=wanted.long, minute=wanted.minute, update=bool(wanted.update),
+                  without=wanted.without, engines=len(fleet.engines))
+    late, mistaken = [], []
     for number, fault in enumerate(chosen, 1):
         begun = time.monotonic()
         recovered = faults.strike(fault)
@@ -149,6 +157,7 @@ def campaign(fleet, history, wanted):
             fleet.heal()
             for gateway in fleet.gateways:
                 gateway.start()
+        mistaken += [(say(fault), gateway.number) for gateway in fleet.gateways if not gateway.runs_program()]
     for client in clients:
         client.ended.set()
     for client in clients:
@@ -156,8 +165,28 @@ def campaign(fleet, history, wanted):
     pace.ended.set()
     check("everybody who used the fleet came to an end", not any(client.is_alive() for client in clients))
     check("after each fault every gateway served again", not late, late)
+    check("each gateway had the program that it was started with", not mistaken, mistaken)
+    if wanted.update:
+        seen = [" and ".join(map(str, others)) or "none" for others in faults.mixtures]
+        print(f"      gateways with {wanted.update}: {', then '.join(seen)}")
     print("      the longest until every gateway served again, in seconds: "
           + ", ".join(f"{name} {seconds:g}" for name, seconds in sorted(faults.slowest.items())))
+
+
+def mixed():
+    """Whether plans with updates have each mixture of two programs, and the most important kinds besides, and others no update."""
+    def updates(faults):
+        return [fault.gateway for fault in faults if (fault.kind, fault.target) == UPDATE]
+
+    for seed in range(99):
+        faults, seen = plan(seed, len(STEPS) + len(ALWAYS) + 2, update=True), {frozenset()}
+        with_other = frozenset()
+        for gateway in updates(faults):
+            with_other ^= {gateway}
+            seen.add(with_other)
+        if len(seen) < 1 << GATEWAYS or not {(fault.kind, fault.target) for fault in faults} > set(ALWAYS) or updates(plan(seed, 99)):
+            return False
+    return True
 
 
 def say_what_happened(facts):
@@ -165,9 +194,10 @@ def say_what_happened(facts):
     print("      accepted of all: " + ", ".join(
         f"{kind} {counts[kind, True]} of {counts[kind, True] + counts[kind, False]}" for kind in sorted({kind for kind, _ in counts})))
     took = collections.Counter(op["gateway"] for op in facts["ops"] if op["accepted"])
-    numbers, ran = {}, collections.Counter()
+    numbers, ran, versions = {}, collections.Counter(), {}
     for row in facts["trace"]:
         if row["subject"] == "gateway" and row["after"]:
+            versions[row["after"]["epoch"]] = row["after"]["version"]
             numbers[row["after"]["epoch"]] = facts["gateways"].get(row["after"]["address"], {}).get("number")
         if row["subject"] == "turn" and row["change"] == "INSERT":
             ran[numbers.get(row["epoch"])] += 1
@@ -178,7 +208,8 @@ def say_what_happened(facts):
     check("every gateway took requests, passed some on and ran turns",
           all(took[number] and passed[number] and ran[number] for number in every), (took, passed, ran))
     shares = [f"{number} took {took[number]}, passed {passed[number]} commands on and ran {ran[number]} turns" for number in every]
-    print(f"      by gateways: {', '.join(shares)}; there were {len(numbers)} runs of gateways")
+    print(f"      by gateways: {', '.join(shares)}; there were {len(numbers)} runs of gateways: "
+          + ", ".join(f"{count} of {version}" for version, count in sorted(collections.Counter(versions.values()).items())))
     told = [name for told in facts["told"].values() for _, name, _ in told]
     print(f"      watchers were told of {len(told) - told.count(RESET)} events, and {told.count(RESET)} times to look anew")
     print(f"      settings were changed {len(list(setting_steps(facts)))} times; {len(list(under_way(facts)))} commands ran while only "
@@ -215,17 +246,19 @@ def main():
     check("each kind of faults can be carried out", all(hasattr(Faults, "_".join(key)) for key in KINDS))
     few = [{(fault.kind, fault.target) for fault in plan(seed, len(ALWAYS) + 2)} for seed in range(99)]
     check("runs with few faults have the most important kinds, and not always the same others",
-          all(kinds > set(ALWAYS) for kinds in few) and set().union(*few) == set(KINDS), few[0])
+          all(kinds > set(ALWAYS) for kinds in few) and set().union(*few) == {*KINDS} - {UPDATE}, few[0])
+    check("without an update no gateway changes its program, and with one they do it in each mixture", mixed())
     if wanted.self_test:
         return finish()
     more = "".join([*(f" --without {kind}" for kind in wanted.without),
-                    *(f" --{name}" for name in ("long", "minute", "scenario") if getattr(wanted, name))])
+                    *(f" --{name}" for name in ("long", "minute", "scenario") if getattr(wanted, name)),
+                    *([f" --update {wanted.update}"] if wanted.update else [])])
     print(f"seed {wanted.seed}: the same again with --seed {wanted.seed} --faults {wanted.faults}{more}")
     # The end by a signal clears away too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     work = os.path.dirname(HOME)
     history_path = f"{work}/history.jsonl"
-    history, fleet = History(history_path), Fleet(work, wanted.people, scenario=wanted.scenario)
+    history, fleet = History(history_path), Fleet(work, wanted.people, scenario=wanted.scenario, update=wanted.update)
     begun = time.monotonic()
     try:
         fleet.make()

@@ -17,6 +17,10 @@
 #   ./standalone/fleet.sh --faults 1000 --long  more of them, and those that last take up to a minute
 #   ./standalone/fleet.sh --scenario            the team of standalone/scenario does its work first, before anything fails
 #   ./standalone/fleet.sh --seed 7              the same faults and the same load again
+#   ./standalone/fleet.sh --faults 16 --update NEXT
+#                                               gateways change to the flock at NEXT, usually the next version, one after the other,
+#                                               and back, between the other faults; 16 are enough for each mixture of the two
+#                                               (CONTRIBUTING.md says how to build NEXT)
 #   ./standalone/fleet.sh --without skew        leaves a kind of faults out; also as in cut/peer
 #   ./standalone/fleet.sh --self-test           tries the judge on doctored histories, without a fleet
 #   FLOCK_KEEP=1 keeps the homes, the history and the facts of a run.

@@ -43,6 +43,8 @@ class Faults:
         self.askers = {agent: Client(980 + number, fleet.gateways, history, 0) for number, agent in enumerate([*FAR, *fleet.pods])}
         for asker in self.askers.values():
             asker.slow = 1.0
+        # Which of two programs each gateway had, from the beginning and after each update.
+        self.mixtures = [fleet.mixture()]
         self.done, self.slowest = collections.Counter(), collections.defaultdict(float)
 
     def strike(self, fault):
@@ -288,6 +290,15 @@ class Faults:
         gateway = self.fleet.gateways[fault.gateway]
         gateway.flock("stop")
         gateway.start()
+
+    def update_gateway(self, fault):
+        """Ends in order, and the other program goes on with its home. The busy gateway leaves the other ones something to read."""
+        gateway = self.fleet.gateways[fault.gateway]
+        self.busy(gateway)
+        gateway.flock("stop")
+        gateway.program = self.fleet.other(gateway.program)
+        gateway.start()
+        self.mixtures.append(self.fleet.mixture())
 
     def restart_postgres(self, fault):
         self.fleet.cluster.primary.stop()

@@ -24,6 +24,8 @@ class Gateway:
         self.environment = {"FLOCK_HOME": self.home, "DOCKER_HOST": f"unix://{self.socket(0)}", **environment}
         self.port, self.token = free_port(), None
         self.holder, self.lines = None, []
+        # The flock of this home. Another one may take its place while it is stopped.
+        self.program = FLOCK
 
     @property
     def suffix(self):
@@ -50,7 +52,7 @@ class Gateway:
 
     def flock(self, *arguments, limit=120):
         """Runs a command of flock's on this machine: its exit code, its output and its errors."""
-        return self.run(FLOCK, *arguments, limit=limit)
+        return self.run(self.program, *arguments, limit=limit)
 
     def run(self, *program, limit=120, **variables):
         """The same with another program, and with more variables of the environment."""
@@ -80,6 +82,17 @@ class Gateway:
             time.sleep(0.3)
         print(f"gateway {self.number} does not start: {said.strip()[-600:]}")
         return False
+
+    def runs_program(self):
+        """Whether its supervisor and its gateway, as far as they run, are of its program."""
+        for name in ("supervisor", "gateway"):
+            try:
+                if (pid := self.pid_of(name)) and not os.path.samefile(f"/proc/{pid}/exe", self.program):
+                    return False
+            except OSError:
+                # It ended a moment ago.
+                pass
+        return True
 
     def pid_of(self, name):
         return pid_of(name, self.home)

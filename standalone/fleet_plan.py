@@ -1,6 +1,7 @@
 """The faults of a fleet campaign: what fails, how, for how long and when, from a seed alone."""
 
 import collections
+import itertools
 import random
 
 # A fault: the pause before it in seconds, its kind, the thing that it falls on, the numbers of the gateway and of the engine
@@ -31,10 +32,13 @@ KINDS = {
     ("cut", "peer"): 3,
     ("restart", "gateway"): 2,
     ("restart", "postgres"): 2,
+    ("update", "gateway"): 2,
     ("failover", "postgres"): 2,
     ("replace", "gateway"): 3,
     ("skew", "clock"): 3,
 }
+# Only runs with a second program have this kind.
+UPDATE = ("update", "gateway")
 # The kinds that also a run with few faults has. They are what a group has to survive on any day.
 ALWAYS = [("failover", "postgres"), ("kill", "gateway"), ("pause", "gateway"), ("cut", "database"), ("cut", "peer"), ("kill", "dockerd")]
 HOWS = {
@@ -63,29 +67,38 @@ LASTING = {"pause", "cut"}
 # The things of which each gateway has one, and those of which each engine has one.
 OF_GATEWAYS = {"gateway", "double", "supervisor", "machine", "sandbox", "helper", "database", "engine", "peer", "clock"}
 OF_ENGINES, OF_DOCKER = {"dockerd", "containerd", "engine", "sshd"}, {"dockerd", "containerd"}
+# Which of three gateways change their program, one after the other. All are updated first. Until all have their first program
+# again, each mixture of the two programs comes once.
+STEPS = [0, 1, 2, 1, 0, 1, 2, 1]
 # The engine that gateways reach by ssh, and Podman, which comes after those of Docker and may be missing.
 BY_SSH, PODMAN = 1, 2
 # The engine of what only one of them has.
 ONLY = {"sshd": BY_SSH, "podman": PODMAN}
 
 
-def plan(seed, count, *, long=False, minute=False, without=(), gateways=3, engines=3):
+def plan(seed, count, *, long=False, minute=False, update=False, without=(), gateways=3, engines=3):
     """The faults of a run. `long` makes those that last take up to a minute, and `minute` makes one of them a gateway that stands
-    still for a minute; `without` leaves kinds out."""
+    still for a minute; `update` has gateways change between two programs; `without` leaves kinds out."""
     choose = random.Random(seed)
-    without = {*without, *(["kill/podman"] if engines <= PODMAN else [])}
+    without = {*without, *(["kill/podman"] if engines <= PODMAN else []), *([] if update else ["/".join(UPDATE)])}
     kinds = [key for key in KINDS if key[0] not in without and "/".join(key) not in without]
+    # Half of the faults are updates, until each mixture of two programs was there; the other ones fall on those mixtures.
     # Each kind once, if there is room for all, so that a run says something about each. Otherwise the most important ones come
     # first. What is left is chosen by weight.
-    chosen = []
+    chosen = [UPDATE] * min(len(STEPS), (count + 1) // 2) if UPDATE in kinds else []
     for group in ([key for key in kinds if key in ALWAYS], [key for key in kinds if key not in ALWAYS]):
         chosen += choose.sample(group, min(count - len(chosen), len(group)))
     chosen += choose.choices(kinds, [KINDS[key] for key in kinds], k=max(0, count - len(chosen)))
     choose.shuffle(chosen)
     faults = [fault(choose, key, long, gateways, engines) for key in chosen]
+    steps = itertools.cycle(STEPS)
+    for at, key in enumerate(chosen):
+        if key == UPDATE:
+            faults[at] = faults[at]._replace(gateway=next(steps))
     if minute:
-        # In place of the first fault if there is none of its kind.
-        at = next((at for at, key in enumerate(chosen) if key == ("pause", "gateway")), 0)
+        # In place of the first other fault if there is none of its kind.
+        at = next((at for at, key in enumerate(chosen) if key == ("pause", "gateway")),
+                  next((at for at, key in enumerate(chosen) if key != UPDATE), 0))
         faults[at] = faults[at]._replace(kind="pause", target="gateway", how="with its supervisor", seconds=60.0)
     return faults
 

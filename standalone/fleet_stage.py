@@ -48,14 +48,14 @@ def own_images():
 
 
 @contextlib.contextmanager
-def images_made(work):
-    """Has the images made by a home of its own on the machine's own engine, which they are removed from afterwards."""
-    home = ["--home", f"{work}/images"]
-    subprocess.run([FLOCK, *home, "init", "--yes", "--model", "script/demo"], check=True)
+def images_made(work, program=FLOCK):
+    """Has the images of a program made by a home of its own on the machine's own engine, which they are removed from afterwards."""
+    home = ["--home", f"{work}/images-{'first' if program == FLOCK else 'other'}"]
+    subprocess.run([program, *home, "init", "--yes", "--model", "script/demo"], check=True)
     try:
         yield
     finally:
-        subprocess.run([FLOCK, *home, "uninstall", "--purge", "--yes"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([program, *home, "uninstall", "--purge", "--yes"], check=True, stdout=subprocess.DEVNULL)
 
 
 class Clock:
@@ -76,8 +76,8 @@ class Clock:
 
 
 class Fleet:
-    def __init__(self, work, people, *, scenario=False):
-        self.work, self.people, self.scenario = work, people, scenario
+    def __init__(self, work, people, *, scenario=False, update=None):
+        self.work, self.people, self.scenario, self.update = work, people, scenario, update
         # What the commands on the host write down that people have approved.
         self.ran = f"{work}/ran.txt"
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", f"{work}/clock.so", f"{HERE}/fleet_clock.c"], check=True)
@@ -95,6 +95,14 @@ class Fleet:
         path = {"PATH": f"{self.engines[1].programs}:{os.environ['PATH']}"}
         self.gateways = [Gateway(work, number, machine, {**self.clocks[str(number)].environment(), **path})
                          for number, machine in enumerate(self.machines)]
+
+    def other(self, program):
+        """The other one of the two programs."""
+        return self.update if program == FLOCK else FLOCK
+
+    def mixture(self):
+        """The numbers of the gateways that have the other program."""
+        return tuple(gateway.number for gateway in self.gateways if gateway.program != FLOCK)
 
     def must(self, gateway, name, *arguments, limit=300):
         code, out, err = gateway.flock(*arguments, limit=limit)
@@ -120,7 +128,12 @@ class Fleet:
     def make_engines(self):
         """The engines, with the images of the machine's own, because theirs reach no network to make them."""
         archive = f"{self.work}/images.tar"
-        with contextlib.nullcontext() if own_images() else images_made(self.work):
+        with contextlib.ExitStack() as images:
+            if not own_images():
+                images.enter_context(images_made(self.work))
+            if self.update:
+                # They may be other ones.
+                images.enter_context(images_made(self.work, self.update))
             subprocess.run(["docker", "save", "-o", archive, *own_images()], check=True)
 
         def make(engine):
