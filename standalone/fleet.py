@@ -179,12 +179,12 @@ def mixed():
         return [fault.gateway for fault in faults if (fault.kind, fault.target) == UPDATE]
 
     for seed in range(99):
-        faults, seen = plan(seed, len(STEPS) + len(ALWAYS) + 2, update=True), {frozenset()}
-        with_other = frozenset()
+        faults, mixture, seen = plan(seed, len(STEPS) + len(ALWAYS) + 2, update=True), frozenset(), {frozenset()}
         for gateway in updates(faults):
-            with_other ^= {gateway}
-            seen.add(with_other)
-        if len(seen) < 1 << GATEWAYS or not {(fault.kind, fault.target) for fault in faults} > set(ALWAYS) or updates(plan(seed, 99)):
+            mixture ^= {gateway}
+            seen.add(mixture)
+        kinds = {(fault.kind, fault.target) for fault in faults}
+        if len(seen) < 1 << GATEWAYS or not kinds > set(ALWAYS) or updates(plan(seed, 99)):
             return False
     return True
 

@@ -86,7 +86,7 @@ def plan(seed, count, *, long=False, minute=False, update=False, without=(), gat
     # Each kind once, if there is room for all, so that a run says something about each. Otherwise the most important ones come
     # first. What is left is chosen by weight.
     chosen = [UPDATE] * min(len(STEPS), (count + 1) // 2) if UPDATE in kinds else []
-    for group in ([key for key in kinds if key in ALWAYS], [key for key in kinds if key not in ALWAYS]):
+    for group in ([key for key in kinds if key in ALWAYS], [key for key in kinds if key not in (*ALWAYS, UPDATE)]):
         chosen += choose.sample(group, min(count - len(chosen), len(group)))
     chosen += choose.choices(kinds, [KINDS[key] for key in kinds], k=max(0, count - len(chosen)))
     choose.shuffle(chosen)
