@@ -232,7 +232,7 @@ fn a_backup_and_a_restore_without_the_server_leave_nothing() {
     std::fs::rename(&database, home.file("data/flock.db.kept")).unwrap();
     std::fs::write(home.file("store.json"), json!({"postgres": address}).to_string()).unwrap();
     let two = home.outside().join("two.tar.gz");
-    let failed = home.flock(["backup", &two.display().to_string()]).fails(1);
+    let failed = home.flock(["backup", &two.display().to_string()]).fails(12);
     assert!(failed.stderr.contains(&format!("127.0.0.1:{port}/flock")), "{failed:?}");
     assert!(!two.exists() && home.drafts().is_empty(), "{:?}", home.drafts());
     // An archive whose home names a server is a home with a file: nobody else's server is used for it.

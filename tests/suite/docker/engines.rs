@@ -180,7 +180,8 @@ fn agents_move_between_engines_when_one_is_drained() {
     assert!(added["checks"].as_array().unwrap().iter().any(|check| check["name"] == "walls"), "{added:#}");
     assert_eq!(docker_command(&[&there[..], &["ps", "-aq"]].concat()), "", "the trial's container is gone");
     home.flock(["engine", "add", "second", &host]).fails(5);
-    assert_eq!(engine(&home, "local")["agents"][0]["id"], "coder", "it stays where it was");
+    let local = engine(&home, "local")["agents"].as_array().unwrap().clone();
+    assert!(local.iter().any(|agent| agent["id"] == "coder"), "it stays where it was: {local:?}");
     home.flock(["add", "painter", "--labels", "gpu"]).ok();
     assert!(is_running(&there, &home.container("painter")));
     let doctor = home.flock(["doctor", "--json"]).json();
