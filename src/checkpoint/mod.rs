@@ -260,37 +260,51 @@ impl Checkpoints {
     /// Completes what an earlier process has left: interrupted rewinds, and turns that it did not end, of the agents for which
     /// `is_wanted` returns `true`. The caller makes sure that no turn of them begins meanwhile.
     pub(crate) async fn recover(&self, is_wanted: impl Fn(&AgentId) -> bool) {
+        self.finish_forks().await;
+        for agent in &self.config().agents {
+            if is_wanted(&agent.id) {
+                self.recover_agent(&agent.id).await;
+            }
+        }
+    }
+
+    /// Finishes or undoes a fork of a team that an earlier process has left. A failure is only logged.
+    pub(crate) async fn finish_forks(&self) {
         if let Err(error) = self.finish_team_fork().await {
             tracing::error!(
                 error = chain(&error),
                 "failed to finish or to undo an interrupted fork of a team"
             );
         }
-        for agent in &self.config().agents {
-            if !is_wanted(&agent.id) || !self.home().checkpoints(&agent.id).exists() {
-                continue;
+    }
+
+    /// Completes what an earlier process has left of an agent's checkpoints, as [`Self::recover`] does.
+    pub(crate) async fn recover_agent(&self, agent: &AgentId) {
+        let config = self.config();
+        let Some(agent) = config.agent(agent).filter(|agent| self.home().checkpoints(&agent.id).exists())
+        else {
+            return;
+        };
+        // A rewind that somebody has asked for meanwhile has completed the one before it.
+        let Some(_alone) = self.gate(&agent.id).alone().await else { return };
+        if let Err(error) = self.complete(agent).await {
+            tracing::error!(agent = %agent.id, error = chain(&error), "failed to complete an interrupted rewind");
+        }
+        let closed = self.blocking(agent, |mut store| {
+            // What changes from now on is not the work of the turn that ended with the process.
+            if store.log.read()?.last().is_some_and(|last| last.is_open) {
+                store.make(NewCheckpoint {
+                    reason: Reason::Recovered,
+                    is_listed: false,
+                    is_open: &|| false,
+                    transcripts: std::collections::BTreeMap::new(),
+                    stop: &AtomicBool::new(false),
+                })?;
             }
-            // A rewind that somebody has asked for meanwhile has completed the one before it.
-            let Some(_alone) = self.gate(&agent.id).alone().await else { continue };
-            if let Err(error) = self.complete(agent).await {
-                tracing::error!(agent = %agent.id, error = chain(&error), "failed to complete an interrupted rewind");
-            }
-            let closed = self.blocking(agent, |mut store| {
-                // What changes from now on is not the work of the turn that ended with the process.
-                if store.log.read()?.last().is_some_and(|last| last.is_open) {
-                    store.make(NewCheckpoint {
-                        reason: Reason::Recovered,
-                        is_listed: false,
-                        is_open: &|| false,
-                        transcripts: std::collections::BTreeMap::new(),
-                        stop: &AtomicBool::new(false),
-                    })?;
-                }
-                Ok(())
-            });
-            if let Err(error) = closed.await {
-                tracing::error!(agent = %agent.id, error = chain(&error), "failed to look at a workspace");
-            }
+            Ok(())
+        });
+        if let Err(error) = closed.await {
+            tracing::error!(agent = %agent.id, error = chain(&error), "failed to look at a workspace");
         }
     }
 
