@@ -31,7 +31,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The longest path that fits into the address of a socket, see `supervise::control`.
 const MAX_SOCKET_PATH: usize = 103;
-/// Limit on the message of `ssh` that is kept, in bytes.
+/// The end of the line in which `ssh` tells that a key of the host is unknown or has changed.
+const KEY_REFUSED: &str = "you have requested strict checking.";
+/// Limit on a line of `ssh` that is kept, in bytes.
 const MAX_MESSAGE: u64 = 16 * 1024;
 
 /// An error of a tunnel.
@@ -47,7 +49,7 @@ pub enum SshError {
     #[error("ssh to {} ended: {reason}", address.destination())]
     Ended {
         address: SshAddress,
-        /// The last line that it wrote.
+        /// The last line that it wrote, and the one before if that tells why a key of the host was refused.
         reason: String,
     },
     /// The socket was not forwarded in time.
@@ -131,7 +133,7 @@ struct RunningSsh {
     /// Closing it has the keeper end `ssh`.
     _hand: UnixSocket,
     started: Instant,
-    /// The last line that it wrote to standard error.
+    /// The last line that it wrote to standard error, see [`keep`].
     said: Arc<Mutex<String>>,
     reader: tokio::task::JoinHandle<()>,
 }
@@ -304,7 +306,7 @@ impl RunningSsh {
     }
 }
 
-/// Keeps the last line of what is read, cleaned: it may come from the other machine.
+/// Keeps the end of what is read, cleaned: it may come from the other machine.
 async fn read_lines(stderr: Option<ChildStderr>, said: Arc<Mutex<String>>) {
     let Some(stderr) = stderr else { return };
     let mut reader = BufReader::new(stderr);
@@ -318,9 +320,20 @@ async fn read_lines(stderr: Option<ChildStderr>, said: Arc<Mutex<String>>) {
         let text = String::from_utf8_lossy(&line);
         let text = clean::inline(text.trim());
         if !text.is_empty() {
-            *said.lock().unwrap_or_else(PoisonError::into_inner) = text.into_owned();
+            keep(&mut said.lock().unwrap_or_else(PoisonError::into_inner), &text);
         }
     }
+}
+
+/// Keeps a line in place of the one before. The last line about a key of the host is the same for an unknown key and for a
+/// changed one. Only the line before tells which it is, so that one is kept with it.
+fn keep(said: &mut String, line: &str) {
+    if line.starts_with("Host key verification failed") && said.ends_with(KEY_REFUSED) {
+        said.push(' ');
+    } else {
+        said.clear();
+    }
+    said.push_str(line);
 }
 
 /// Returns the pause after so many failures.

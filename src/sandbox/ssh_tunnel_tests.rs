@@ -36,6 +36,26 @@ fn each_failure_names_the_command_that_mends_it() {
 }
 
 #[test]
+fn a_refused_key_of_the_host_is_told_with_its_reason() {
+    let told = |lines: &[&str]| {
+        let mut said = String::new();
+        for line in lines {
+            keep(&mut said, line);
+        }
+        said
+    };
+    let failed = "Host key verification failed.";
+    for reason in [
+        "No ED25519 host key is known for gpu and you have requested strict checking.",
+        "Host key for gpu has changed and you have requested strict checking.",
+    ] {
+        assert_eq!(told(&["before", reason, failed]), format!("{reason} {failed}"));
+        assert_eq!(told(&[reason, failed, "after"]), "after");
+    }
+    assert_eq!(told(&["before", failed]), failed);
+}
+
+#[test]
 fn a_pause_doubles_up_to_a_minute() {
     let pauses = [1, 2, 3, 6, 7, 40, u32::MAX].map(|failures| pause(failures).as_secs());
     assert_eq!(pauses, [1, 2, 4, 32, 60, 60, 60]);
