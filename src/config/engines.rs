@@ -309,20 +309,34 @@ fn remove_from(block: &mut Value, name: &EngineName) {
     }
 }
 
-/// Sets or ends the draining of an engine.
+/// Sets or ends the draining of an engine. One that was removed meanwhile stays removed.
 ///
 /// # Errors
 ///
 /// Returns an error if the configuration can't be read or written.
-pub(crate) fn set_draining(
-    home: &Home,
-    engine: &EngineSettings,
-    is_draining: bool,
-) -> Result<(), ConfigError> {
+pub(crate) fn set_draining(home: &Home, name: &EngineName, is_draining: bool) -> Result<(), ConfigError> {
     super::edit(home, |document| {
-        put(document, &EngineSettings { is_draining, ..engine.clone() });
+        put_draining(document, name, is_draining);
         Ok(())
     })
+}
+
+/// Writes only the draining: somebody may have edited the other settings since the caller read them.
+fn put_draining(document: &mut Value, name: &EngineName, is_draining: bool) {
+    let block = block(document);
+    // The machine's own engine is there without an entry, too.
+    if name.is_local() && is_draining && block.get(name.as_str()).is_none() {
+        block[name.as_str()] = json!({});
+    }
+    let Some(entry) = block.get_mut(name.as_str()).and_then(Value::as_object_mut) else { return };
+    if is_draining {
+        entry.insert("drain".to_owned(), Value::Bool(true));
+    } else {
+        entry.shift_remove("drain");
+    }
+    if name.is_local() && entry.is_empty() {
+        remove_from(block, name);
+    }
 }
 
 fn block(document: &mut Value) -> &mut Value {
@@ -365,6 +379,22 @@ mod tests {
         assert_eq!(read(block(&mut document)).unwrap(), [far, local, second]);
         put(&mut document, &EngineSettings::new(EngineName::local(), None));
         assert!(block(&mut document).get("local").is_none(), "it has no settings any more");
+    }
+
+    #[test]
+    fn draining_changes_no_other_setting_and_brings_back_no_engine() {
+        let (local, second) = (EngineName::local(), "second".parse().unwrap());
+        let before = json!({"second": {"address": "unix:///run/d.sock", "labels": ["gpu"]}});
+        let mut document = json!({});
+        *block(&mut document) = before.clone();
+        put_draining(&mut document, &second, true);
+        put_draining(&mut document, &local, true);
+        let drained = read(block(&mut document)).unwrap();
+        assert_eq!(drained.iter().filter(|engine| engine.is_draining).count(), 2);
+        put_draining(&mut document, &second, false);
+        put_draining(&mut document, &local, false);
+        put_draining(&mut document, &"gone".parse().unwrap(), true);
+        assert_eq!(*block(&mut document), before);
     }
 
     #[test]

@@ -435,8 +435,8 @@ fn joined(agents: &[AgentId]) -> String {
 }
 
 async fn set_draining(swarm: &Swarm, known: &EngineSettings, is_draining: bool) -> Result<(), ApiError> {
-    let (home, known) = (swarm.home().clone(), known.clone());
-    edit(move || settings::set_draining(&home, &known, is_draining)).await
+    let (home, name) = (swarm.home().clone(), known.name.clone());
+    edit(move || settings::set_draining(&home, &name, is_draining)).await
 }
 
 /// Lets an engine be used again that was to be removed, unless it was drained before.
