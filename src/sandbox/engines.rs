@@ -436,6 +436,18 @@ impl Engines {
         put.map_err(placements_error)
     }
 
+    /// Does the same if the agent and the others on that engine are still where they were `seen`. Returns `false` if they are not.
+    async fn put_as_seen(
+        &self,
+        agent: &AgentId,
+        engine: &EngineName,
+        seen: &BTreeMap<AgentId, EngineName>,
+    ) -> Result<bool, SandboxError> {
+        let store = self.store().await?;
+        let put = store.placements().put_as_seen(agent.clone(), engine.clone(), seen, clock::unix_ms()).await;
+        put.map_err(placements_error)
+    }
+
     /// Places an agent beside another one, if it is not placed yet. Both then have the same package store.
     ///
     /// # Errors
@@ -478,6 +490,7 @@ impl Engines {
             // The workspace of an agent that was removed and added again may still be in an engine of another machine.
             let marked = elsewhere::engine_of(&agent.workspace);
             if let Some(name) = marked.filter(|name| self.place_named(&config, name).is_some()) {
+                self.put(&agent.id, &name).await?;
                 break (name, placing);
             }
             let placed = self.placements().await?;
@@ -485,7 +498,12 @@ impl Engines {
             let no_place = |source| SandboxError::NoPlace { agent: agent.id.clone(), source };
             let needs = needs(&self.home, &config, agent);
             match placement::search(&needs, &offers, &answering).map_err(no_place)? {
-                Search::Found(name) => break (name, placing),
+                Search::Found(name) => {
+                    // Another gateway may have given the memory away meanwhile.
+                    if self.put_as_seen(&agent.id, &name, &placed).await? {
+                        break (name, placing);
+                    }
+                }
                 Search::Ask(names) => {
                     // Without the lock, so that a silent engine keeps nobody waiting but this agent.
                     drop(placing);
@@ -496,7 +514,6 @@ impl Engines {
                 }
             }
         };
-        self.put(&agent.id, &name).await?;
         drop(placing);
         tracing::info!(agent = %agent.id, engine = %name, "an agent is placed on an engine");
         if !name.is_local() {
@@ -593,9 +610,13 @@ impl Engines {
     ) -> Result<EngineName, SandboxError> {
         let silent = self.silent().await;
         let _placing = self.placing.lock().await;
-        let to = self.beside_lost(agent, lost, &silent).await?;
-        self.put(&agent.id, &to).await?;
-        Ok(to)
+        loop {
+            let seen = self.placements().await?;
+            let to = self.beside_lost(agent, lost, &silent).await?;
+            if self.put_as_seen(&agent.id, &to, &seen).await? {
+                return Ok(to);
+            }
+        }
     }
 
     /// Returns the engine on which an agent can go on whose own is lost, if these are [silent](Self::silent). It is not placed there
@@ -654,8 +675,9 @@ impl Engines {
         };
         let wanted = planned.to.as_ref().ok();
         match Occupancy::new(&config, &placed).planned(&self.home, &silent, agent, wanted) {
-            Some(PlannedMove { to: Ok(to), .. }) if wanted == Some(&to) => {
-                self.put(&agent.id, &to).await?;
+            Some(PlannedMove { to: Ok(to), .. })
+                if wanted == Some(&to) && self.put_as_seen(&agent.id, &to, &placed).await? =>
+            {
                 lock(&self.prepared).remove(&agent.id);
                 Ok(to)
             }

@@ -1,6 +1,6 @@
 //! The engines that agents are placed on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
@@ -44,6 +44,41 @@ impl Placements<&Store> {
                 )?
                 .execute((agent.as_str(), engine.as_str(), now))
                 .map(drop)
+        })
+        .await
+    }
+
+    /// Places an agent on an engine as [`Self::put`] does, if the agent and the others on that engine are still where they were
+    /// `seen`. Returns `false` if they are not, because another gateway has placed one meanwhile: the memory may be given away.
+    pub(crate) async fn put_as_seen(
+        self,
+        agent: AgentId,
+        engine: EngineName,
+        seen: &BTreeMap<AgentId, EngineName>,
+        now: i64,
+    ) -> Result<bool, StoreError> {
+        let before = seen.get(&agent).cloned();
+        let beside: BTreeSet<AgentId> =
+            seen.iter().filter(|(_, on)| **on == engine).map(|(other, _)| other.clone()).collect();
+        self.write("place an agent", move |transaction| {
+            let own: Option<EngineName> = transaction
+                .prepare_cached("SELECT engine FROM placement WHERE agent = ?1")?
+                .query_row([agent.as_str()], |row| parsed(row, 0))
+                .optional()?;
+            let others: BTreeSet<AgentId> = transaction
+                .prepare_cached("SELECT agent FROM placement WHERE engine = ?1")?
+                .query_map([engine.as_str()], |row| parsed(row, 0))?
+                .collect::<Result<_, _>>()?;
+            if own != before || others != beside {
+                return Ok(false);
+            }
+            transaction
+                .prepare_cached(
+                    "INSERT INTO placement (agent, engine, placed_at) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (agent) DO UPDATE SET engine = ?2, placed_at = ?3",
+                )?
+                .execute((agent.as_str(), engine.as_str(), now))?;
+            Ok(true)
         })
         .await
     }
@@ -115,6 +150,14 @@ mod tests {
         assert_eq!(store.placements().find(&id("eve")).await.unwrap(), Some(engine("second")));
         assert_eq!(store.placements().find(&id("bob")).await.unwrap(), None);
         assert_eq!(store.placements().list().await.unwrap(), [(id("eve"), engine("second"))].into());
+        // Another gateway has placed one on the same engine since it was looked at, then nobody has.
+        let seen = BTreeMap::new();
+        let place = |seen| store.placements().put_as_seen(id("bob"), engine("second"), seen, 4);
+        assert!(!place(&seen).await.unwrap());
+        assert_eq!(store.placements().find(&id("bob")).await.unwrap(), None);
+        let seen = store.placements().list().await.unwrap();
+        assert!(place(&seen).await.unwrap());
+        assert!(!place(&seen).await.unwrap(), "it is placed by now");
         let gone = entry("engine.remove", "second");
         store.placements().forget_engine(engine("second"), gone, 4).await.unwrap();
         assert_eq!(store.placements().list().await.unwrap(), BTreeMap::new());
