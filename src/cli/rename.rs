@@ -60,6 +60,14 @@ async fn rename(
     if begun.is_none() {
         check(home, config, old, new).await?;
     }
+    // Refused before anything is stopped, because the work of all agents here would stop for nothing.
+    if let Some(other) = team::other_gateway(home)? {
+        let text = format!(
+            "the gateway of {} at {} runs too, and an agent is renamed only while no other one does; nothing was changed",
+            other.name, other.address
+        );
+        return Err(Failure::new(Kind::Conflict, text).hint("end it on its machine, and try again"));
+    }
     let runs = is_supervised(home).await?;
     // While this lock is held nothing can be started.
     let halted = if runs { Some(stop::end(home).await?) } else { None };
@@ -68,15 +76,18 @@ async fn rename(
         return Err(Failure::new(Kind::Conflict, "a gateway of this home runs and could not be stopped")
             .hint("flock stop"));
     }
-    team::require_no_gateway(home)?;
-    let planned = {
-        let _lock = pending::lock(home)?;
-        let planned = planned(home, old, new, runs).await;
-        if let Ok(pending) = &planned {
-            pending::write(home, pending)?;
-            pending_operations::OperationRunner::here(home)?.finish(pending.clone(), context).await?;
+    let allowed = team::require_no_gateway(home).and_then(|()| Ok(pending::lock(home)?));
+    let planned = match allowed {
+        // Another home's gateway was started meanwhile.
+        Err(refused) => Err(refused),
+        Ok(_lock) => {
+            let planned = planned(home, old, new, runs).await;
+            if let Ok(pending) = &planned {
+                pending::write(home, pending)?;
+                pending_operations::OperationRunner::here(home)?.finish(pending.clone(), context).await?;
+            }
+            planned
         }
-        planned
     };
     // The lock must be released before the start below.
     drop(halted);

@@ -23,7 +23,7 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::engines::{Engines, PlacedCluster, PlacementRecords};
 use crate::sandbox::kubernetes::KubernetesSandbox;
 use crate::sandbox::placed_sandbox::PlacedSandbox;
-use crate::store::{self, Freeze, FreezeState, Store as Database, StoreError};
+use crate::store::{self, Freeze, FreezeState, LivingGateway, Store as Database, StoreError};
 use crate::supervise::control::ControlConnection;
 use crate::supervise::env_marker::EnvMarker;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
@@ -111,8 +111,22 @@ pub(crate) fn require_no_gateway(home: &Home) -> Result<(), Failure> {
 
 /// Checks that no gateway of another home has the agents. Only a database on a server can have one.
 fn require_no_others(home: &Home) -> Result<(), Failure> {
+    let Some(other) = other_gateway(home)? else { return Ok(()) };
+    let text = format!(
+        "this home's gateway does not run, and the one of {} at {} takes care of the agents",
+        other.name, other.address
+    );
+    Err(Failure::new(Kind::Conflict, text).hint("flock start"))
+}
+
+/// Returns a gateway of another home in the same group that lives.
+///
+/// # Errors
+///
+/// Returns an error if the database can't be read.
+pub(crate) fn other_gateway(home: &Home) -> Result<Option<LivingGateway>, Failure> {
     if store::server_address(home)?.is_none() {
-        return Ok(());
+        return Ok(None);
     }
     let found = database::read_view(home, async |reader| {
         if reader.gateway_group().revision().await?.is_none() {
@@ -122,12 +136,7 @@ fn require_no_others(home: &Home) -> Result<(), Failure> {
         let own = instance::read(home).ok();
         Ok(living.into_iter().find(|other| Some(&other.home) != own.as_ref() && other.beat_until > now))
     })?;
-    let Some(other) = found.flatten() else { return Ok(()) };
-    let text = format!(
-        "this home's gateway does not run, and the one of {} at {} takes care of the agents",
-        other.name, other.address
-    );
-    Err(Failure::new(Kind::Conflict, text).hint("flock start"))
+    Ok(found.flatten())
 }
 
 /// Returns the error that a command needs a gateway and none runs.
