@@ -8,7 +8,7 @@ use super::Triage;
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::TurnId;
-use crate::store::{Level, RequestState};
+use crate::store::{Level, RequestRow, RequestState};
 use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::swarm::triage::request::shown;
 use crate::swarm::{Actor, SwarmError};
@@ -61,11 +61,13 @@ impl Triage {
         Ok("the gateway restarts after this turn and all running requests; end the turn now".to_owned())
     }
 
-    /// Returns `true` if a request is being carried out.
+    /// Returns `true` if this gateway is carrying out a request. Those of others go on while it restarts.
     async fn is_running(&self) -> bool {
+        let ownership = self.swarm.ownership();
+        let runs = |row: &RequestRow| row.state == RequestState::Running && ownership.holds_agent(&row.agent);
         let open = self.swarm.store().requests().list(true, super::MAX_ROWS).await;
         // If that can't be determined, one may be running.
-        open.map_or(true, |open| open.iter().any(|row| row.state == RequestState::Running))
+        open.map_or(true, |open| open.iter().any(runs))
     }
 
     async fn restart_after(&self, turn: Option<TurnId>) {
