@@ -36,8 +36,15 @@ use crate::sandbox::spec::IDENTITY_FILES;
 use crate::sandbox::workspace_files::{WorkspaceFiles, Workspaces};
 use crate::sandbox::{usage, workspace, workspace_volume};
 
+/// The name of the file that whoever works on an agent's checkpoints has locked.
+const LOCK: &str = "lock";
 /// The time limit for waiting for another process that works on the same agent's checkpoints.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Returns `true` if somebody works on the checkpoints in this folder now.
+pub(super) fn is_in_use(folder: &Path) -> bool {
+    Lock::is_held(&folder.join(LOCK)).unwrap_or(false)
+}
 
 /// The checkpoints of one agent, locked.
 #[derive(Debug)]
@@ -87,7 +94,7 @@ impl AgentStore {
         let folder = home.checkpoints(&agent.id);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(CheckpointError::io("make the folder", &folder))?;
-        let lock = Lock::acquire(&folder.join("lock"), LOCK_TIMEOUT)?;
+        let lock = Lock::acquire(&folder.join(LOCK), LOCK_TIMEOUT)?;
         let (objects, lost) = Objects::open(&folder)?;
         let path = folder.join(INDEX);
         // The index promises that everything in it is stored.

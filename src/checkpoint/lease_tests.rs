@@ -16,6 +16,7 @@ use super::{CheckpointError, Checkpoints, TurnCheckpoints, journal};
 use crate::agent::TurnWatch as _;
 use crate::clock;
 use crate::config::Agent;
+use crate::home::lock::Lock;
 use crate::home::write_fence::WriteFence;
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::BoxFuture;
@@ -276,6 +277,19 @@ async fn a_turn_at_another_gateway_in_the_middle_of_a_copy_of_a_team_is_found() 
     }
     stage.fork_team().await.unwrap();
     assert_eq!(stage.seen(), all);
+}
+
+#[tokio::test]
+async fn an_agent_goes_on_while_a_gateway_that_stands_still_holds_its_checkpoints() {
+    let stage = Stage::new(&[]);
+    let coder = stage.agent("coder");
+    stage.make("coder").await.unwrap();
+    let folder = stage.team.swarm.home().checkpoints(&coder.id);
+    let held = Lock::try_acquire(&folder.join("lock")).unwrap();
+    // Whoever waited for the lock would wait for minutes.
+    let recovered = stage.checkpoints.recover_agent(&coder.id);
+    tokio::time::timeout(Duration::from_secs(60), recovered).await.unwrap();
+    drop(held);
 }
 
 #[tokio::test]

@@ -281,10 +281,14 @@ impl Checkpoints {
     /// Completes what an earlier process has left of an agent's checkpoints, as [`Self::recover`] does.
     pub(crate) async fn recover_agent(&self, agent: &AgentId) {
         let config = self.config();
-        let Some(agent) = config.agent(agent).filter(|agent| self.home().checkpoints(&agent.id).exists())
-        else {
+        let folder = self.home().checkpoints(agent);
+        let Some(agent) = config.agent(agent).filter(|_| folder.exists()) else { return };
+        // A gateway that stands still, and from which this one has taken over, may hold them for long. Only an interrupted rewind
+        // has to wait for that: without one, the next checkpoint has also what has changed since the last.
+        if !journal::path(&folder).exists() && agent_store::is_in_use(&folder) {
+            tracing::warn!(agent = %agent.id, "another gateway works on the checkpoints of an agent that goes on here");
             return;
-        };
+        }
         // A rewind that somebody has asked for meanwhile has completed the one before it.
         let Some(_alone) = self.gate(&agent.id).alone().await else { return };
         if let Err(error) = self.complete(agent).await {
