@@ -67,6 +67,11 @@ use crate::sync::lock;
 /// The longest time that a turn waits for its checkpoint before its first tool. The turn goes on without one then.
 const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The longest time that an agent which goes on here waits for whoever still works on its checkpoints.
+const HELD_LIMIT: Duration = Duration::from_secs(5);
+/// The pause between two looks at that.
+const HELD_PAUSE: Duration = Duration::from_millis(50);
+
 /// Pause between two attempts to complete an interrupted rewind for which a turn waits.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -285,7 +290,12 @@ impl Checkpoints {
         let Some(agent) = config.agent(agent).filter(|_| folder.exists()) else { return };
         // A gateway that stands still, and from which this one has taken over, may hold them for long. Only an interrupted rewind
         // has to wait for that: without one, the next checkpoint has also what has changed since the last.
-        if !journal::path(&folder).exists() && agent_store::is_in_use(&folder) {
+        let free = async {
+            while agent_store::is_in_use(&folder) {
+                tokio::time::sleep(HELD_PAUSE).await;
+            }
+        };
+        if !journal::path(&folder).exists() && tokio::time::timeout(HELD_LIMIT, free).await.is_err() {
             tracing::warn!(agent = %agent.id, "another gateway works on the checkpoints of an agent that goes on here");
             return;
         }
